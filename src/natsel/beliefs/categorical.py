@@ -1,0 +1,155 @@
+"""Draws of categorical predictions: log p(y=c | x_n, ω_k), the same K parameter draws for every point.
+
+    p(y | x) = Σ_k w_k p(y | x, ω_k);    labels are independent given ω, so the draws carry all joint predictions
+
+Every joint objective relies on draw k being one and the same parameter vector at every point.  Spec 01, 1 and 10.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs.arrays import as_indices, as_integers, as_tensor, is_half
+from natsel.beliefs.base import Belief
+from natsel.beliefs.draws import checked_ids, checked_log_weights
+from natsel.memory import chunked
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalSamples(Belief):
+    """What K draws of a classifier say about N points.
+
+    `log_probs_N_K_C` are log probabilities, each row summing to one; `log_weights_K` the log weights of the draws
+    (None: equal); `draws_id` names the parameters the draws belong to, so that beliefs about pool and targets are only
+    combined when they share them; `ids_N` are the user's ids of the points (None: 0..N−1). Half precision is read as
+    float32 and rows that are off by rounding are normalised, both in a copy.
+
+    >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])
+    >>> len(belief), belief[1:].ids_N.tolist()
+    (2, [1])
+    """
+
+    log_probs_N_K_C: Tensor
+    log_weights_K: Tensor = None  # type: ignore[assignment]
+    draws_id: str | None = None
+    ids_N: Tensor = None  # type: ignore[assignment]
+
+    points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "ids_N")
+    draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
+
+    def __post_init__(self) -> None:
+        log_probs_N_K_C = as_tensor(self.log_probs_N_K_C, "log_probs_N_K_C")
+        _check_shape(log_probs_N_K_C, "log_probs_N_K_C")
+        device = log_probs_N_K_C.device
+        self._set(
+            log_probs_N_K_C=_normalised(log_probs_N_K_C, half=is_half(self.log_probs_N_K_C)),
+            log_weights_K=checked_log_weights(self.log_weights_K, log_probs_N_K_C.shape[1], device),
+            ids_N=checked_ids(self.ids_N, log_probs_N_K_C.shape[0], device),
+        )
+
+    @classmethod
+    def from_logits(cls, logits_N_K_C: Any, log_weights_K: Any = None, **names: Any) -> Self:
+        """From unnormalised scores: a log-softmax over classes is taken.
+
+        >>> CategoricalSamples.from_logits([[[0.0, 0.0]]]).log_probs_N_K_C.exp().tolist()
+        [[[0.5, 0.5]]]
+        """
+        logits = as_tensor(logits_N_K_C, "logits_N_K_C")
+        _check_shape(logits, "logits_N_K_C")
+        if bool(logits.isnan().any() | (logits == math.inf).any()):
+            raise ValueError("logits_N_K_C: found NaN or +inf; check the model's output before scoring")
+        return cls(logits.log_softmax(-1), log_weights_K, **names)
+
+    @classmethod
+    def from_probs(cls, probs_N_K_C: Any, log_weights_K: Any = None, **names: Any) -> Self:
+        """From probabilities.
+
+        >>> CategoricalSamples.from_probs([[[1.0, 0.0]]]).log_probs_N_K_C.tolist()
+        [[[0.0, -inf]]]
+        """
+        probs = as_tensor(probs_N_K_C, "probs_N_K_C")
+        _check_shape(probs, "probs_N_K_C")
+        if bool((probs < 0).any()):
+            raise ValueError(
+                f"probs_N_K_C: probabilities cannot be negative (smallest {float(probs.min()):.4g});"
+                " pass log probabilities to CategoricalSamples or logits to from_logits"
+            )
+        return cls(_normalised(probs.log(), half=is_half(probs_N_K_C)), log_weights_K, **names)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(N points, K draws, C classes)."""
+        count, draws, classes = self.log_probs_N_K_C.shape
+        return count, draws, classes
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all draws weigh the same."""
+        return bool((self.log_weights_K == self.log_weights_K[0]).all())
+
+    def condition(self, points: Any, labels: Any) -> Self:
+        """The belief after seeing labels at some of its points: online Bayesian inference by re-weighting the draws.
+
+            w_k' ∝ w_k Π_i p(y_i | x_i, ω_k)
+
+        >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.1, 0.9]]])
+        >>> belief.condition([0], [1]).log_weights_K.exp().round(decimals=6).tolist()
+        [0.1, 0.9]
+        """
+        index = as_indices(points, len(self), self.device)
+        labels_B = as_integers(labels, "labels").to(self.device)
+        if labels_B.shape != index.shape:
+            raise ValueError(
+                f"labels: expected {index.numel()} labels for {index.numel()} points, found {labels_B.numel()}"
+            )
+        if labels_B.numel() and not bool(((labels_B >= 0) & (labels_B < self.shape[2])).all()):
+            raise ValueError(
+                f"labels: classes run from 0 to {self.shape[2] - 1}, found {labels_B.min()}..{labels_B.max()}"
+            )
+        seen_B_K = self.log_probs_N_K_C[index, :, labels_B].double()
+        log_weights_K = self.log_weights_K + seen_B_K.sum(0)
+        if not bool(log_weights_K.isfinite().any()):
+            raise ValueError("labels: no draw gives these labels any probability; retrain instead of conditioning")
+        return self._trusted(log_weights_K=log_weights_K.log_softmax(0))
+
+    def effective_draws(self) -> float:
+        """1 / Σ w²: how many equally weighted draws the weights are worth.
+
+        >>> round(CategoricalSamples.from_probs([[[0.5, 0.5], [0.5, 0.5]]]).effective_draws(), 6)
+        2.0
+        """
+        return float(torch.exp(-(2 * self.log_weights_K).logsumexp(0)))
+
+
+def _check_shape(array: Tensor, name: str) -> None:
+    if array.ndim != 3:
+        raise ValueError(
+            f"{name}: expected three axes (points, draws, classes), found shape {tuple(array.shape)};"
+            " a single draw needs an axis too: array[:, None, :]"
+        )
+    if array.shape[1] == 0 or array.shape[2] == 0:
+        raise ValueError(f"{name}: needs at least one draw and one class, found shape {tuple(array.shape)}")
+
+
+def _normalised(log_probs_N_K_C: Tensor, half: bool) -> Tensor:
+    """The same log probabilities with rows summing to one; refuses rows that are off by more than rounding."""
+    count, draws, classes = log_probs_N_K_C.shape
+    if count == 0:
+        return log_probs_N_K_C
+    # Rounding log p to half precision moves a row's sum by about eps·H ≤ eps·ln C.
+    tolerance = 1e-4 + (8e-3 if half else 0.0) * max(1.0, math.log(classes))
+    rounding = 1e-12 if log_probs_N_K_C.dtype == torch.float64 else 4e-6
+    width = draws * classes * log_probs_N_K_C.element_size()
+    sums_N_K = chunked(lambda part: log_probs_N_K_C[part].exp().sum(-1), count, 2 * width, log_probs_N_K_C.device)
+    worst = float((sums_N_K - 1).abs().max())
+    if not worst <= tolerance:  # NaN fails too
+        wrong = ((sums_N_K - 1).abs() <= tolerance).logical_not().nonzero()[0].tolist()
+        found = float(sums_N_K[wrong[0], wrong[1]])
+        raise ValueError(
+            f"log_probs_N_K_C: rows must sum to 1 in probability (row {wrong[0]}, draw {wrong[1]} sums to {found:.6g});"
+            " pass logits through CategoricalSamples.from_logits, probabilities through from_probs"
+        )
+    return log_probs_N_K_C if worst <= rounding else log_probs_N_K_C - sums_N_K.log()[..., None]

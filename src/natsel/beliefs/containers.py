@@ -1,0 +1,190 @@
+"""Arrays in files: `.npz`, `.safetensors` and `.npy`, read without unpickling and written all or nothing.
+
+Only headers are read when a file is opened, so that one array can be picked out of a large file. What is
+written goes to a temporary file in the same folder, is flushed to disk and replaces the old file in one step.
+"""
+
+import os
+import secrets
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_FLOATS = {"F64", "F32", "F16", "BF16"}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What a file holds: the shapes of its arrays, which are floats, its texts, and a way to read one."""
+
+    shapes: dict[str, tuple[int, ...]]
+    floats: frozenset[str]
+    texts: dict[str, str]
+    read: Callable[[str], Any]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{key} {list(shape)}" for key, shape in self.shapes.items()) or "nothing"
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Whatever goes wrong while reading a file becomes a ValueError in one sentence that names it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ValueError(f"path: there is no file {path}; check the name") from None
+    except OSError as reason:
+        raise ValueError(f"path: {path} cannot be read ({reason.strerror or reason}); check the file") from None
+    except Exception as reason:  # damaged bytes make readers fail in every way there is
+        found = " ".join(str(reason).split()).split(". ")[0].rstrip(".") or type(reason).__name__
+        raise ValueError(f"path: {path} is damaged or not {path.suffix} ({found}); write it again") from None
+
+
+@contextmanager
+def atomically(path: str | Path) -> Iterator[Path]:
+    """A place to write: what lies there becomes `path` when the block ends, and is thrown away when it fails.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomically(f"{folder}/a.txt") as place:
+    ...         written = place.write_text("all or nothing")
+    ...     os.listdir(folder)
+    ['a.txt']
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise ValueError(f"path: {path} is no regular file and would be replaced; name a file")
+    if not target.parent.is_dir():
+        raise ValueError(f"path: there is no folder {target.parent} to write to; make it first")
+    place = target.with_name(f".natsel-{secrets.token_hex(8)}.tmp")
+    try:
+        place.touch(exist_ok=False)
+        mode = (target if target.exists() else place).stat().st_mode
+        yield place
+        place.chmod(mode)  # writers that make a file of their own may close it to others
+        _flush(place, os.O_RDWR)
+        os.replace(place, target)
+        if os.name == "posix":  # elsewhere folders cannot be opened
+            _flush(target.parent, os.O_RDONLY)
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def open_arrays(path: str | Path) -> Arrays:
+    """What a `.npz` or `.safetensors` file holds."""
+    path = Path(path)
+    if path.suffix == ".npz":
+        return _open_npz(path)
+    if path.suffix == ".safetensors":
+        return _open_safetensors(path)
+    raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+    """Write tensors and texts to `.npz` or `.safetensors`."""
+    path = Path(path)
+    if path.suffix not in (".npz", ".safetensors"):
+        raise ValueError(f"path: expected a name that ends in .npz or .safetensors, found {path.name}; rename it")
+    with atomically(path) as place:
+        (_write_npz if path.suffix == ".npz" else _write_safetensors)(place, arrays, texts)
+
+
+def read_npy(path: str | Path) -> np.ndarray[Any, Any]:
+    """The array of a `.npy` file."""
+    path = Path(path)
+    with readable(path), path.open("rb") as stream:
+        _, dtype = _header(stream)
+    _refuse_objects(path, dtype)
+    with readable(path), path.open("rb") as stream:
+        array: np.ndarray[Any, Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
+
+
+def _open_npz(path: Path) -> Arrays:
+    with readable(path), zipfile.ZipFile(path) as archive:
+        headers = {}
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                with archive.open(name) as stream:
+                    headers[name.removesuffix(".npy")] = _header(stream)
+    read = partial(_read_npz, path)
+    texts = {key: str(read(key)) for key, (shape, dtype) in headers.items() if dtype.kind == "U" and shape == ()}
+    shapes = {key: shape for key, (shape, _) in headers.items() if key not in texts}
+    return Arrays(shapes, frozenset(key for key in shapes if headers[key][1].kind == "f"), texts, read)
+
+
+def _read_npz(path: Path, key: str) -> Any:
+    with readable(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as stream:
+        _, dtype = _header(stream)
+    _refuse_objects(path, dtype)
+    with readable(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    return tuple(shape), dtype
+
+
+def _refuse_objects(path: Path, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
+        raise ValueError(f"path: {path} holds pickled Python objects, which are never loaded; save plain numbers")
+
+
+def _open_safetensors(path: Path) -> Arrays:
+    from safetensors import safe_open
+
+    with readable(path), safe_open(path, framework="pt") as file:
+        slices = {key: file.get_slice(key) for key in sorted(file.keys())}
+        shapes = {key: tuple(part.get_shape()) for key, part in slices.items()}
+        floats = frozenset(key for key, part in slices.items() if part.get_dtype() in _FLOATS)
+        return Arrays(shapes, floats, dict(file.metadata() or {}), partial(_read_safetensors, path))
+
+
+def _read_safetensors(path: Path, key: str) -> Tensor:
+    from safetensors import safe_open
+
+    with readable(path), safe_open(path, framework="pt") as file:
+        mapped: Tensor = file.get_tensor(key)
+        return mapped.clone()  # a mapped file may change under the tensor
+
+
+def _write_npz(place: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+    entries: dict[str, Any] = {key: array.numpy() for key, array in arrays.items()}
+    entries |= {key: np.array(text) for key, text in texts.items()}
+    with place.open("wb") as stream:
+        np.savez(stream, **entries)
+
+
+def _write_safetensors(place: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    seen: set[int] = set()
+    separate: dict[str, Tensor] = {}
+    for key, array in arrays.items():  # safetensors refuses tensors that share memory
+        storage = array.untyped_storage().data_ptr()
+        separate[key] = array.clone(memory_format=torch.contiguous_format) if storage in seen else array.contiguous()
+        seen.add(storage)
+    try:
+        save_file(separate, place, metadata=dict(texts))
+    except SafetensorError as reason:
+        raise OSError(f"{place.parent} could not be written to ({reason})") from None
+
+
+def _flush(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

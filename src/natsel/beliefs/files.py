@@ -1,0 +1,237 @@
+"""Beliefs in files, and predictions of other programs read as beliefs.
+
+`save` and `load` keep a belief exactly: every tensor bit for bit, and beside them the kind of belief, a
+format version and the name of its draws. `read_predictions` takes raw arrays or tables; what their numbers
+mean is said by the caller and checked, never guessed.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from natsel.beliefs.arrays import as_tensor
+from natsel.beliefs.base import Belief
+from natsel.beliefs.categorical import CategoricalSamples
+from natsel.beliefs.containers import Arrays, open_arrays, read_npy, write_arrays
+from natsel.beliefs.tables import read_table, text_ids
+
+FORMAT = 1
+
+Kind = Literal["log-probs", "probs", "logits"]
+_NAMES: dict[Kind, str] = {"log-probs": "log probabilities", "probs": "probabilities", "logits": "logits"}
+_MAKE: dict[Kind, Callable[..., CategoricalSamples]] = {
+    "log-probs": CategoricalSamples,
+    "probs": CategoricalSamples.from_probs,
+    "logits": CategoricalSamples.from_logits,
+}
+_SUFFIXES = (".npz", ".safetensors", ".npy", ".csv", ".parquet")
+
+
+def save(belief: Belief, path: str | Path) -> None:
+    """Write a belief to `.safetensors` or `.npz`; an old file stays whole until the new one is.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(CategoricalSamples.from_probs([[[0.5, 0.5]]]), f"{folder}/belief.npz")
+    ...     load(f"{folder}/belief.npz").log_probs_N_K_C.exp()
+    tensor([[[0.5000, 0.5000]]], dtype=torch.float64)
+    """
+    tensors = {name: getattr(belief, name).detach().cpu() for name in belief.points + belief.draws}
+    texts = {"natsel_format": str(FORMAT), "natsel_kind": type(belief).__name__}
+    if belief.draws_id is not None:
+        texts["draws_id"] = belief.draws_id
+    write_arrays(path, tensors, texts)
+
+
+def load(path: str | Path) -> Belief:
+    """Read back what `save` wrote."""
+    return _load(open_arrays(path), path)
+
+
+def kind_of(path: str | Path) -> str | None:
+    """The kind of belief a file written by `save` holds, None for raw arrays and tables."""
+    path = _checked_path(path)
+    return open_arrays(path).texts.get("natsel_kind") if path.suffix in (".npz", ".safetensors") else None
+
+
+def read_predictions(
+    path: str | Path,
+    kind: Kind | None = None,
+    *,
+    key: str | None = None,
+    ids_key: str = "ids",
+    weights_key: str = "log_weights_K",
+    single_draw: bool = False,
+) -> CategoricalSamples:
+    """Predictions of any program as a belief: arrays [points, draws, classes], or a table of them.
+
+    `kind` says what the numbers are; only a file written by `save` may leave it out. In a `.npz` or
+    `.safetensors` file `key` names the array where there are several, and ids and log weights are taken from
+    `ids_key` and `weights_key` where present; `.npy` holds the array alone. A table (`.csv`, `.parquet`) has
+    a row for each id and draw. `single_draw` reads [points, classes] as one draw.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/probs.npy", np.full((3, 2, 4), 0.25))
+    ...     read_predictions(f"{folder}/probs.npy", "probs").shape
+    (3, 2, 4)
+    """
+    path = _checked_path(path)
+    if kind is not None and kind not in get_args(Kind):
+        raise ValueError(f"kind: expected {', '.join(get_args(Kind))}, found {kind!r}; choose one of them")
+    ids_N: Any = None
+    log_weights_K: Any = None
+    if path.suffix in (".npz", ".safetensors"):
+        arrays = open_arrays(path)
+        if "natsel_kind" in arrays.texts:
+            return _categorical(_load(arrays, path), path, kind)
+        values = arrays.read(_chosen_key(arrays, path, key, single_draw))
+        ids_N = _optional(arrays, path, ids_key)
+        log_weights_K = _optional(arrays, path, weights_key)
+    elif key is not None:
+        raise ValueError(f"key: {path.name} holds one array and no keys, found key={key!r}; leave it out")
+    elif path.suffix == ".npy":
+        values = read_npy(path)
+    else:
+        values, ids_N = read_table(path, single_draw)
+    if kind is None:
+        raise ValueError("kind: say what the numbers are: log-probs, probs or logits")
+    return _understood(_with_draws(values, path, single_draw), kind, log_weights_K, _integers(ids_N))
+
+
+def _checked_path(path: str | Path) -> Path:
+    path = Path(path)
+    if path.suffix not in _SUFFIXES:
+        raise ValueError(f"path: expected {', '.join(_SUFFIXES)}, found {path.name}; convert the file to one of them")
+    return path
+
+
+def _load(arrays: Arrays, path: str | Path) -> Belief:
+    kinds = {kind.__name__: kind for kind in Belief.__subclasses__()}  # natsel.beliefs has imported them all
+    name, version = arrays.texts.get("natsel_kind"), arrays.texts.get("natsel_format", "")
+    if name is None:
+        raise ValueError(f"path: {path} holds arrays but no belief; read it with natsel.beliefs.files.read_predictions")
+    if not version.isdecimal() or int(version) > FORMAT:
+        raise ValueError(f"path: {path} has format {version!r}, this natsel reads up to {FORMAT}; upgrade natsel")
+    if name not in kinds:
+        raise ValueError(f"path: {path} holds an unknown kind of belief {name!r}; known are {', '.join(sorted(kinds))}")
+    kind = kinds[name]
+    fields = kind.points + kind.draws
+    lost = [field for field in fields if field not in arrays.shapes]
+    if lost:
+        raise ValueError(f"path: {path} lacks {', '.join(lost)}, which every {name} has; write it again")
+    stored = {field: torch.as_tensor(arrays.read(field)) for field in fields}
+    belief = kind(**stored, draws_id=arrays.texts.get("draws_id"))  # type: ignore[call-arg]
+    # Making a belief checks it, and may round weights or rows once more: the stored bits are put back.
+    same = {field: t for field, t in stored.items() if t.dtype == getattr(belief, field).dtype}
+    return belief._trusted(**same)
+
+
+def _categorical(belief: Belief, path: Path, kind: Kind | None) -> CategoricalSamples:
+    if not isinstance(belief, CategoricalSamples):
+        raise ValueError(f"path: {path} holds {type(belief).__name__}, not class predictions; use natsel.Belief.load")
+    if kind not in (None, "log-probs"):
+        raise ValueError(
+            f"kind: {path} is a belief and holds log probabilities, found {kind}; leave --{kind} (kind) out"
+        )
+    return belief
+
+
+def _chosen_key(arrays: Arrays, path: Path, key: str | None, single_draw: bool) -> str:
+    if key is not None:
+        if key not in arrays.shapes:
+            raise ValueError(f"key: {path} has no array {key!r}; it holds {arrays}")
+        return key
+    axes = 2 if single_draw else 3
+    able, others = (
+        [name for name, shape in arrays.shapes.items() if len(shape) == count and name in arrays.floats]
+        for count in (axes, 5 - axes)
+    )
+    if len(able) == 1:
+        return able[0]
+    found = f"{len(able)} arrays" if able else "no array"
+    wanted = "(points, classes)" if single_draw else "(points, draws, classes)"
+    remedy = "name one with --key (key=)" if able else "save one"
+    if not able and others:
+        remedy = f"{'leave out' if single_draw else 'a single draw is read with'} --single-draw (single_draw=True)"
+    raise ValueError(f"path: {path} has {found} of {axes} axes {wanted}; it holds {arrays}; {remedy}")
+
+
+def _optional(arrays: Arrays, path: Path, key: str) -> Any:
+    """An array that may be missing, unless it was asked for under a name of its own."""
+    if key in arrays.shapes:
+        return arrays.read(key)
+    if key not in ("ids", "log_weights_K"):
+        raise ValueError(f"key: {path} has no array {key!r}; it holds {arrays}")
+    return None
+
+
+def _with_draws(values: Any, path: Path, single_draw: bool) -> Tensor:
+    """The numbers as [N, K, C]."""
+    tensor = as_tensor(values, "path")
+    if str(values.dtype).endswith("float16"):  # CategoricalSamples allows for the rounding of the type it is given
+        tensor = tensor.to(torch.bfloat16 if "bfloat16" in str(values.dtype) else torch.float16)
+    if path.suffix in (".csv", ".parquet"):
+        return tensor
+    if single_draw and tensor.ndim == 2:
+        return tensor[:, None, :]
+    if single_draw:
+        raise ValueError(
+            f"single_draw: expected axes (points, classes), found shape {tuple(tensor.shape)}; leave it out"
+        )
+    if tensor.ndim != 3:
+        remedy = "a single draw is read with --single-draw (single_draw=True)" if tensor.ndim == 2 else "reshape it"
+        raise ValueError(
+            f"path: expected three axes (points, draws, classes), found shape {tuple(tensor.shape)}; {remedy}"
+        )
+    return tensor
+
+
+def _integers(ids_N: Any) -> Any:
+    if ids_N is None or isinstance(ids_N, Tensor):
+        return ids_N
+    if ids_N.dtype.kind in "US" and ids_N.size:
+        raise text_ids(str(ids_N.flat[0]))
+    if ids_N.dtype.kind == "u" and ids_N.size and int(ids_N.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"ids: ids are 64-bit integers, found {int(ids_N.max())}; number the points anew")
+    return ids_N.astype(np.int64) if ids_N.dtype.kind in "iu" else ids_N
+
+
+def _understood(values_N_K_C: Tensor, kind: Kind, log_weights_K: Any, ids_N: Any) -> CategoricalSamples:
+    """A belief of the stated kind, or a refusal that says what the numbers look like instead."""
+    bad = values_N_K_C.isnan()
+    if bool(bad.any()):
+        point, draw, number = bad.nonzero()[0].tolist()
+        raise ValueError(f"path: found NaN at point {point}, draw {draw}, class {number}; check the model's output")
+    if kind == "logits" and values_N_K_C.shape[-1] > 1 and _looks_like(values_N_K_C) == "probs":
+        # A softmax of probabilities is a valid belief and a wrong one: nothing later could notice.
+        raise ValueError("kind: rows given as logits lie in [0, 1] and sum to 1" + _hint("probs"))
+    try:
+        return _MAKE[kind](values_N_K_C, log_weights_K, ids_N=ids_N)
+    except ValueError as refusal:
+        other = None if "ids_N" in str(refusal) or "log_weights_K" in str(refusal) else _looks_like(values_N_K_C)
+        if other is None or other == kind:
+            raise
+        raise ValueError(str(refusal).split(";")[0] + _hint(other)) from None
+
+
+def _hint(kind: Kind) -> str:
+    return f'; these look like {_NAMES[kind]}: pass --{kind} (kind="{kind}")'
+
+
+def _looks_like(values_N_K_C: Tensor) -> Kind | None:
+    """What the numbers may be, by their range and the sums of rows; it words a refusal and never decides."""
+    if values_N_K_C.numel() == 0:
+        return None
+    low, high = (float(bound) for bound in values_N_K_C.aminmax())
+    if low >= 0:
+        sums_N_K = values_N_K_C.sum(-1)
+        return "probs" if high <= 1.001 and bool(((sums_N_K - 1).abs() < 1e-2).all()) else None
+    off_n_K = (values_N_K_C[:4096].double().exp().sum(-1) - 1).abs()
+    if high <= 1e-3 and bool((off_n_K < 1e-2).all()):
+        return "log-probs"
+    return "logits" if float(off_n_K.median()) > 1e-2 else None

@@ -1,0 +1,76 @@
+"""The command line: `natsel select | methods | demo | bench`.
+
+One file a command; what is heavy is imported inside the commands, so that `--help` is quick. Bad input ends with exit
+code 2 and one sentence on stderr, an interruption with 130.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from natsel.cli import bench, demo, methods, select
+
+app = typer.Typer(
+    name="natsel",
+    help="Select data by the nats they carry: an objective, read from a belief, maximised by a search.",
+    epilog="Example: natsel demo   (each command shows one of its own: natsel select --help)",
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (select, methods, demo, bench):
+    app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from natsel import __version__
+
+        print(f"natsel {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _natsel(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    >>> main(["--version"])
+    natsel ...
+    0
+    """
+    try:
+        code = app(args=arguments, prog_name="natsel", standalone_mode=False)
+    except (ValueError, ImportError, OSError) as refusal:
+        return _refuse(_sentence(refusal))
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as failure:
+        # typer's usage errors; the class behind them moved between versions of typer, their method did not.
+        describe = getattr(failure, "format_message", None)
+        if describe is None:
+            raise
+        return _refuse(f"{describe().rstrip('.')}; natsel --help shows how")
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(sentence: str) -> int:
+    print(f"natsel: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _sentence(refusal: Exception) -> str:
+    if isinstance(refusal, OSError) and refusal.strerror:
+        return f"{refusal.filename or 'file'}: {refusal.strerror}"
+    return " ".join(str(refusal).split())

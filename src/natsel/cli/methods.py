@@ -1,0 +1,112 @@
+"""`natsel methods`: the grid of objectives and searches, printed from the registry alone."""
+
+from dataclasses import fields
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from natsel.cli.output import print_json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from natsel import Method
+
+NAME = "methods"
+EXAMPLE = "Example: natsel methods --json"
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array and nothing else.")] = False,
+) -> None:
+    """List the methods: their objective and search, what they need, guarantee and cost, and where they come from."""
+    import natsel
+
+    entries = [describe(method) for method in natsel.methods().values()]
+    if as_json:
+        print_json(entries)
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for _, group in groupby(entries, key=lambda entry: entry["objective"]):
+        console.print(_card(list(group)))
+    console.print(f"{len(entries)} methods; objective × search, each read from the beliefs it names", style="dim")
+
+
+def describe(method: "Method") -> dict[str, Any]:
+    """A method as plain values."""
+    facts = method.facts
+    needs = {"labels": facts.needs_labels, "targets": facts.needs_targets, "gradients": facts.needs_gradients}
+    return {
+        "name": method.name,
+        "objective": type(method.objective).__name__,
+        "quantity": facts.quantity,
+        "search": type(method.search).__name__,
+        "beta": getattr(method.search, "beta", None),
+        "parameters": {
+            field.name: getattr(part, field.name)
+            for part in (method.objective, method.search)
+            for field in fields(part)  # type: ignore[arg-type]
+        },
+        "beliefs": [belief.__name__ for belief in method.beliefs],
+        "monotone": facts.monotone,
+        "submodular": facts.submodular,
+        "nonnegative": facts.nonnegative,
+        "bound": facts.bound,
+        "units": facts.units,
+        "needs": [name for name, needed in needs.items() if needed],
+        "cost": facts.cost,
+        "source": method.source,
+        "aliases": list(method.aliases),
+        "note": method.note,
+    }
+
+
+def _card(entries: list[dict[str, Any]]) -> "RenderableType":
+    """The methods of one objective: its facts once, then a row a method."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    first = entries[0]
+    head = Text.assemble((first["objective"], "bold cyan"), "  ", (first["quantity"], "cyan"))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold", min_width=22)
+    table.add_column(no_wrap=True, min_width=14)
+    table.add_column(ratio=1)
+    for entry in entries:
+        table.add_row(entry["name"], _search(entry), _about(entry, first["beliefs"]))
+    facts = Text(_facts(first), style="dim")
+    return Group(head, Padding(facts, (0, 0, 0, 2)), Padding(table, (0, 0, 1, 2)))
+
+
+def _search(entry: dict[str, Any]) -> str:
+    return f"{entry['search']}" + ("" if entry["beta"] is None else f" β={entry['beta']:g}")
+
+
+def _facts(entry: dict[str, Any]) -> str:
+    shape = [name for name in ("monotone", "submodular") if entry[name]]
+    bound = entry["bound"] if entry["bound"] == "exact" else f"{entry['bound']} bound where not exact"
+    parts = [
+        f"in {entry['units']}" if entry["units"] != "none" else "no units",
+        ", ".join(shape) or "no guarantee for batches",
+        bound,
+        *([f"needs {', '.join(entry['needs'])}"] if entry["needs"] else []),
+        f"cost {entry['cost']}",
+        f"from {', '.join(entry['beliefs'])}",
+    ]
+    return " · ".join(parts)
+
+
+def _about(entry: dict[str, Any], usual: list[str]) -> str:
+    parts = [entry["source"]]
+    if entry["aliases"]:
+        parts.append(f"also {', '.join(entry['aliases'])}")
+    if entry["beliefs"] != usual:
+        parts.append(f"from {', '.join(entry['beliefs'])} only")
+    if entry["note"]:
+        parts.append(entry["note"])
+    return "; ".join(parts)

@@ -1,0 +1,148 @@
+"""`natsel select`: choose the points to take next from a file of predictions."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from natsel.cli.output import COLUMNS, as_csv, picks_table, print_json, progress, rows, warn
+
+if TYPE_CHECKING:
+    from natsel import Belief, Explanation, Selection
+
+NAME = "select"
+EXAMPLE = "Example: natsel select preds.npz --probs --method batchbald -k 20 --out picks.csv"
+
+
+def command(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Predictions \\[points, draws, classes] in .npz, .safetensors or .npy;"
+            " or .csv / .parquet with columns id, draw and one a class; or a saved belief.",
+            show_default=False,
+        ),
+    ],
+    method: Annotated[str, typer.Option("--method", "-m", help="See: natsel methods.")] = "batchbald",
+    k: Annotated[int, typer.Option("-k", "--k", help="How many points to pick.")] = 10,
+    log_probs: Annotated[bool, typer.Option("--log-probs", help="The numbers are log probabilities.")] = False,
+    probs: Annotated[bool, typer.Option("--probs", help="The numbers are probabilities.")] = False,
+    logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits.")] = False,
+    key: Annotated[str | None, typer.Option(help="The array to read, where the file holds several.")] = None,
+    single_draw: Annotated[bool, typer.Option("--single-draw", help="Read \\[points, classes] as one draw.")] = False,
+    exclude: Annotated[
+        Path | None, typer.Option(help="A file of ids not to pick, one integer a line; # starts a comment.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help=f"Write the picks as CSV: {','.join(COLUMNS)}.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what each pick carries and shares with earlier ones.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Choose the points to take next from a file of predictions.
+
+    Say what the numbers are: --log-probs, --probs or --logits; only a belief saved by natsel knows itself.
+    """
+    kind = _kind(log_probs, probs, logits)
+    with ExitStack() as stack:
+        if out is not None:
+            from natsel.beliefs.containers import atomically
+
+            place = stack.enter_context(atomically(out))  # first, so that a wrong folder costs no work
+        left_out = read_ids(exclude) if exclude is not None else None
+        selection = _select(method, _belief(file, kind, key, single_draw), k, left_out, seed)
+        explanation = selection.explain() if explain or as_json or out is not None else None
+        if out is not None and explanation is not None:
+            place.write_text(as_csv(rows(explanation)), encoding="utf-8")
+    if as_json and explanation is not None:
+        print_json(_report(selection, explanation, k, seed))
+    else:
+        _show(selection, explanation if explain else None, out)
+        warn((explanation or selection).warnings)
+
+
+def read_ids(path: Path) -> list[int]:
+    """The ids in a file, one integer a line; empty lines and what follows # are skipped."""
+    from natsel.beliefs.containers import readable
+
+    with readable(path):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    ids = []
+    for number, line in enumerate(lines, start=1):
+        text = line.split("#")[0].strip()
+        try:
+            ids += [int(text)] if text else []
+        except ValueError:
+            raise ValueError(
+                f"exclude: {path} line {number} should hold one integer id, found {text!r}; correct the line"
+            ) from None
+    return ids
+
+
+def _kind(log_probs: bool, probs: bool, logits: bool) -> Any:
+    flags = {"log-probs": log_probs, "probs": probs, "logits": logits}
+    given = [kind for kind, on in flags.items() if on]
+    if len(given) > 1:
+        raise ValueError(f"the numbers are either --{' or --'.join(given)}; pass one of these flags")
+    return given[0] if given else None
+
+
+def _belief(path: Path, kind: Any, key: str | None, single_draw: bool) -> "Belief":
+    from natsel.beliefs.files import kind_of, load, read_predictions
+
+    stored = kind_of(path)
+    if stored is None and kind is None:
+        raise ValueError("say what the numbers are: --log-probs, --probs or --logits")
+    if stored is not None and stored != "CategoricalSamples" and kind is None:
+        return load(path)
+    return read_predictions(path, kind, key=key, single_draw=single_draw)
+
+
+def _select(method: str, belief: "Belief", k: int, exclude: list[int] | None, seed: int) -> "Selection":
+    import natsel
+    from natsel.capabilities import Capability
+    from natsel.methods import resolve
+
+    if Capability.GAINS not in resolve(method).search.needs:
+        return natsel.select(method, belief, k, exclude=exclude, seed=seed)
+    with progress(k, method) as step:
+        return natsel.select(method, belief, k, exclude=exclude, seed=seed, progress=step)
+
+
+def _report(selection: "Selection", explanation: "Explanation", k: int, seed: int) -> dict[str, Any]:
+    return {
+        "method": selection.method.name,
+        "k": k,
+        "seed": seed,
+        "indices": selection.indices.tolist(),
+        "scores": selection.scores.tolist(),
+        "total": selection.total,
+        "log_prob": selection.log_prob,
+        "information": explanation.information,
+        "explanation": rows(explanation),
+        "warnings": list(explanation.warnings),
+    }
+
+
+def _show(selection: "Selection", explanation: "Explanation | None", out: Path | None) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if explanation is None:
+        scored = enumerate(zip(selection, selection.scores.tolist(), strict=True), start=1)
+        table = picks_table([{"rank": rank, "id": id, "score": score} for rank, (id, score) in scored], COLUMNS[:3])
+    else:
+        table = picks_table(rows(explanation), COLUMNS)
+    console.print(table)
+    units = selection.method.facts.units
+    total = f"total {selection.total:.4f}" + ("" if units == "none" else f" {units}")
+    console.print(f"[bold]{selection.method.name}[/bold]: {len(selection)} picks, {total}")
+    if explanation is not None:
+        alone = sum(pick.epistemic for pick in explanation.picks)
+        console.print(
+            f"their labels tell {explanation.information:.4f} nats together, {alone:.4f} if they did not overlap"
+        )
+    if out is not None:
+        console.print(f"written to {out}", markup=False, soft_wrap=True)

@@ -1,0 +1,303 @@
+"""What one label has to do with the parameters, from K weighted draws of categorical predictions.
+
+    p̄(c)        = Σ_k w_k p_k(c)                                      log_mean
+    H[Y|x]       = I[Y;Ω|x] + H[Y|x,Ω]                                 predictive = epistemic + aleatoric
+    I[Y;Ω|x]     = Σ_k w_k D(p_k ‖ p̄)                                  mutual_information (BALD, EIG)
+    I[ω;y|x]     = ln p_k(y) − ln p̄(y)                                 pointwise_mutual_information
+    I[Ω;y|x]     = H(w) − H(w_k p_k(y)/p̄(y))                           information_gain, any sign
+    I[y;Ω|x]     = D(w_k p_k(y)/p̄(y) ‖ w)                              surprise, never negative
+
+log_probs_N_K_C: rows sum to 1 in probability, −inf for 0. log_weights_K: sum to 1 too; None weighs all alike.
+A draw of weight 0 counts exactly nothing, even where it alone allows a class.  Spec 01, sections 7 to 9.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from natsel.information.entropy import LOG_FLOOR, entropy, kl_divergence, log_sum_exp, widened
+from natsel.memory import chunked
+
+Errors = Literal["raise", "nan"]
+
+
+def log_mean(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
+    """ln p̄(c) as N_C, the Bayesian model average; −inf where no weighted draw allows the class.
+
+    >>> log_mean(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]]).log()).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    return _over_points(log_probs_N_K_C, lambda part_n_K_C: log_sum_exp(part_n_K_C + prior_K[:, None], dim=1))
+
+
+def predictive_entropy(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
+    """H[Y|x] = H(p̄), one value a point: total uncertainty, in [0, ln C].  Spec 01, 7.
+
+    >>> predictive_entropy(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log())
+    tensor([0.6931])
+    """
+    weights_K = normalised_log_weights(log_probs_N_K_C, log_weights_K).exp()
+
+    def work(part_n_K_C: Tensor) -> Tensor:
+        mean_n_C = _weighted_mean(part_n_K_C.exp(), weights_K)
+        return 0.0 - (mean_n_C * _bounded_log(mean_n_C)).sum(-1)
+
+    return _over_points(log_probs_N_K_C, work)
+
+
+def conditional_entropy(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
+    """H[Y|x,Ω] = Σ_k w_k H(p_k), one value a point: what no knowledge of the parameters removes.  Spec 01, 7.
+
+    >>> conditional_entropy(torch.tensor([[[0.5, 0.5], [0.0, 1.0]]]).log())
+    tensor([0.3466])
+    """
+    weights_K = normalised_log_weights(log_probs_N_K_C, log_weights_K).exp()
+    return _over_points(log_probs_N_K_C, lambda part_n_K_C: (entropy(part_n_K_C) * weights_K).sum(-1))
+
+
+def mutual_information(
+    log_probs_N_K_C: Tensor,
+    log_weights_K: Tensor | None = None,
+    form: Literal["kl", "entropy", "posterior"] = "kl",
+    clamp: bool = True,
+) -> Tensor:
+    """I[Y;Ω|x] (BALD, expected information gain), one value a point, in [0, min(H[Y|x], H(w))].  Spec 01, 9.
+
+    Equal forms: "kl" Σ_k w_k D(p_k ‖ p̄), a sum of non-negative terms; "entropy" H[Y|x] − H[Y|x,Ω];
+    "posterior" H(w) − Σ_c p̄(c) H(w|c). Rounding can leave −1e-7 in float32, which clamp=True cuts off.
+
+    >>> mutual_information(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5]] * 3]).log())
+    tensor([0.2454, 0.0000])
+    """
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    weights_K = prior_K.exp()
+    equal = bool((prior_K == prior_K[0]).all())
+    excess = weights_K.sum().log()  # rounding; left in, points on which all draws agree score 1e-7 in float32
+
+    def kl(part_n_K_C: Tensor) -> Tensor:
+        if len(prior_K) == 1:  # its own mean, without the rounding of ln exp: exactly 0, with gradient 0
+            return part_n_K_C.exp().sum((1, 2)) * 0.0
+        # Class by class, Σ_k w p ln p − p̄ ln p̄: never negative, and no pass over a table of ln p − ln p̄.
+        p_n_K_C = part_n_K_C.exp() if equal else part_n_K_C.exp() * weights_K[:, None]
+        sum_n_C = p_n_K_C.sum(1)
+        log_mean_n_C = _bounded_log(sum_n_C / len(prior_K)) if equal else _bounded_log(sum_n_C) - excess
+        score_n = ((p_n_K_C * part_n_K_C).sum(1) - sum_n_C * log_mean_n_C).sum(-1)
+        return score_n / len(prior_K) if equal else score_n
+
+    def kl_with_zeros(part_n_K_C: Tensor) -> Tensor:
+        """The same where some p are 0 and 0·(−inf) = NaN; asking first would cost as much as the score."""
+        score_n = kl(part_n_K_C)
+        return kl(part_n_K_C.clamp_min(LOG_FLOOR)) if bool(score_n.isnan().any()) else score_n
+
+    def posterior(part_n_K_C: Tensor) -> Tensor:
+        log_joint_n_K_C = part_n_K_C + prior_K[:, None]
+        log_mean_n_C = log_sum_exp(log_joint_n_K_C, dim=1)
+        shift_n_C = log_mean_n_C.masked_fill(log_mean_n_C == -math.inf, 0.0)
+        left_n_C = entropy(log_joint_n_K_C - shift_n_C[:, None], dim=1)
+        return entropy(prior_K) - (log_mean_n_C.exp() * left_n_C).sum(-1)
+
+    if form == "kl":
+        score_N = _over_points(log_probs_N_K_C, kl_with_zeros)
+    elif form == "posterior":
+        score_N = _over_points(log_probs_N_K_C, posterior)
+    elif form == "entropy":
+        score_N = predictive_entropy(log_probs_N_K_C, log_weights_K)
+        score_N = score_N - conditional_entropy(log_probs_N_K_C, log_weights_K)
+    else:
+        raise ValueError(f"form: expected 'kl', 'entropy' or 'posterior', found {form!r}; 'kl' is the default")
+    return score_N.clamp_min(0) if clamp else score_N
+
+
+def pointwise_mutual_information(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
+    """I[ω_k;y=c|x_n] = ln p_k(c) − ln p̄(c), as pmi_N_K_C; any sign.  Spec 01, 8.
+
+    −inf where the draw forbids the class, 0 where none allows it, +inf where only this draw of weight 0 does.
+    Averaged over p_k(c) it is the member disagreement, over w_k p_k(c) the mutual information.
+
+    >>> pointwise_mutual_information(torch.tensor([[[0.8, 0.2, 0.0], [0.2, 0.8, 0.0]]]).log())
+    tensor([[[ 0.4700, -0.9163,  0.0000],
+             [-0.9163,  0.4700,  0.0000]]])
+    """
+    log_mean_N_1_C = log_mean(log_probs_N_K_C, log_weights_K)[:, None]
+    log_probs_N_K_C = widened(log_probs_N_K_C)
+    never_N_K_C = (log_probs_N_K_C == -math.inf) & (log_mean_N_1_C == -math.inf)
+    return torch.where(never_N_K_C, 0.0, log_probs_N_K_C) - torch.where(never_N_K_C, 0.0, log_mean_N_1_C)
+
+
+def member_disagreement(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
+    """I[ω_k;Y|x] = D(p_k ‖ p̄), as N_K; +inf for a draw of weight 0 that alone allows a class.  Spec 01, 8.
+
+    >>> member_disagreement(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]]).log())
+    tensor([[0.3681, 0.3681, 0.0000]])
+    """
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+
+    def work(part_n_K_C: Tensor) -> Tensor:
+        log_mean_n_C = log_sum_exp(part_n_K_C + prior_K[:, None], dim=1)
+        return kl_divergence(part_n_K_C, log_mean_n_C[:, None])
+
+    return _over_points(log_probs_N_K_C, work).clamp_min(0)
+
+
+def posterior_log_weights(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
+) -> Tensor:
+    """ln p(ω_k | y_n, x_n) as log_weights_N_K: the draws re-weighted by label n alone.  Spec 01, 9.
+
+    A label that no weighted draw allows leaves no posterior: ValueError, or a row of NaN with errors="nan".
+
+    >>> posterior_log_weights(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), torch.tensor([1])).exp()
+    tensor([[0.1000, 0.9000]])
+    """
+    log_posterior_N_K, undefined_N = _posterior(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    return log_posterior_N_K.masked_fill(undefined_N[:, None], math.nan)
+
+
+def information_gain(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
+) -> Tensor:
+    """I[Ω;y|x] = H[Ω] − H[Ω|y,x] of the observed labels: how much surer of Ω they leave us.  Spec 01, 9.
+
+    Negative where a label leaves the draws more evenly weighted than before. With equally weighted draws that
+    cannot happen: ln p(ω) is then constant, and gain = surprise, label by label; only uneven weights tell the
+    two apart. Averaged over p̄(y) both give the mutual information.
+    A label that no weighted draw allows: ValueError that names the point, or NaN with errors="nan".
+
+    >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
+    >>> information_gain(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
+    tensor([-0.6201])
+    """
+    log_posterior_N_K, undefined_N = _posterior(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    return (entropy(prior_K) - entropy(log_posterior_N_K)).masked_fill(undefined_N, math.nan)
+
+
+def surprise(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
+) -> Tensor:
+    """I[y;Ω|x] = D(p(Ω|y,x) ‖ p(Ω)) of the observed labels, in [0, −ln p̄(y)].  Spec 01, 9.
+
+    Bayesian surprise. Equals `information_gain` for equally weighted draws; errors as there.
+
+    >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
+    >>> surprise(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
+    tensor([1.5403])
+    """
+    log_posterior_N_K, undefined_N = _posterior(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    return kl_divergence(log_posterior_N_K, prior_K).clamp_min(0).masked_fill(undefined_N, math.nan)
+
+
+def variance(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
+    """Σ_c Var_ω[p(c|x,ω)], one value a point; population variance under the weights.  Spec 01, 9.
+
+    >>> variance(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log())
+    tensor([0.5000])
+    """
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    return _over_points(log_probs_N_K_C, lambda part_n_K_C: _class_variance(part_n_K_C, prior_K).sum(-1))
+
+
+def standard_deviation(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None, unbiased: bool = False) -> Tensor:
+    """Σ_c sqrt(Var_ω[p(c|x,ω)]), one value a point.  Spec 01, 9.
+
+    unbiased=True divides the variance by 1 − Σ_k w_k², which is (K−1)/K for equal weights; 0 when one draw
+    has all the weight.
+
+    >>> standard_deviation(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]]).log(), unbiased=True)
+    tensor([0.8000])
+    """
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    # 1 − Σ w² as Σ w (1 − w), with 1 − w of the heaviest draw from the others: that may be tiny.
+    light_K = prior_K.exp().index_fill(0, prior_K.argmax(), 0.0)
+    spread = prior_K.max().exp() * light_K.sum() + (light_K * (1 - light_K)).sum()
+    scale = torch.where(spread > 0, 1 / torch.where(spread > 0, spread, 1.0), 0.0) if unbiased else 1.0
+
+    def work(part_n_K_C: Tensor) -> Tensor:
+        variance_n_C = _class_variance(part_n_K_C, prior_K) * scale
+        positive_n_C = variance_n_C > 0
+        # The root has slope inf at 0; masked on both sides, points on which all draws agree get gradient 0.
+        return torch.where(positive_n_C, torch.where(positive_n_C, variance_n_C, 1.0).sqrt(), 0.0).sum(-1)
+
+    return _over_points(log_probs_N_K_C, work)
+
+
+def _class_variance(log_probs_n_K_C: Tensor, prior_K: Tensor) -> Tensor:
+    """Two passes, measured from the heaviest draw: exactly 0 where all draws agree."""
+    p_n_K_C = log_probs_n_K_C.exp()
+    offset_n_K_C = p_n_K_C - p_n_K_C.index_select(1, prior_K.argmax()[None])
+    spread_n_K_C = offset_n_K_C - _weighted_mean(offset_n_K_C, prior_K.exp())[:, None]
+    return _weighted_mean(spread_n_K_C.square(), prior_K.exp())
+
+
+def _weighted_mean(values_n_K_C: Tensor, weights_K: Tensor) -> Tensor:
+    """Σ_k w_k v_k, as products: a matrix product may run in reduced precision on an accelerator."""
+    return (values_n_K_C * weights_K[:, None]).sum(1)
+
+
+def _bounded_log(p: Tensor) -> Tensor:
+    """ln p, finite and without gradient where p is 0 (or denormal)."""
+    return p.clamp_min(torch.finfo(p.dtype).tiny).log()
+
+
+def _posterior(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None, errors: Errors
+) -> tuple[Tensor, Tensor]:
+    """Normalised log weights after each label, and a mask of the labels that leave none."""
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    if errors not in ("raise", "nan"):
+        raise ValueError(f"errors: expected 'raise' or 'nan', found {errors!r}")
+    labels_N = _checked_labels(labels_N, log_probs_N_K_C)
+    chosen_N_K_1 = labels_N[:, None, None].expand(-1, len(prior_K), 1)
+    log_joint_N_K = widened(log_probs_N_K_C.gather(2, chosen_N_K_1)).squeeze(2) + prior_K
+    log_evidence_N = log_sum_exp(log_joint_N_K, dim=1)
+    undefined_N = log_evidence_N == -math.inf
+    if errors == "raise" and bool(undefined_N.any()):
+        point = int(undefined_N.nonzero()[0])
+        found = f"no weighted draw allows label {int(labels_N[point])} of point {point}"
+        raise ValueError(f"labels_N: {found}, so its worth is undefined; leave it out or pass errors='nan'")
+    return log_joint_N_K - log_evidence_N.masked_fill(undefined_N, 0.0)[:, None], undefined_N
+
+
+def _checked_labels(labels_N: Tensor, log_probs_N_K_C: Tensor) -> Tensor:
+    points, _, classes = log_probs_N_K_C.shape
+    if labels_N.shape != (points,) or labels_N.is_floating_point():
+        found = f"{labels_N.dtype} of shape {tuple(labels_N.shape)}"
+        raise ValueError(f"labels_N: expected {points} integers, found {found}; pass one class index a point")
+    labels_N = labels_N.to(log_probs_N_K_C.device, torch.int64)
+    outside_N = (labels_N < 0) | (labels_N >= classes)
+    if bool(outside_N.any()):
+        point = int(outside_N.nonzero()[0])
+        found = f"label {int(labels_N[point])} of point {point}"
+        raise ValueError(f"labels_N: {found} is not in 0..{classes - 1}; number the classes from 0")
+    return labels_N
+
+
+def normalised_log_weights(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None) -> Tensor:
+    """Normalised log weights in the working type, after a look at the shapes; values are the caller's."""
+    shape, dtype = tuple(log_probs_N_K_C.shape), log_probs_N_K_C.dtype
+    if len(shape) != 3 or 0 in shape[1:] or not dtype.is_floating_point:
+        found = f"{dtype} of shape {shape}"
+        raise ValueError(f"log_probs_N_K_C: found {found}; pass floats of shape points x draws x classes")
+    like = widened(log_probs_N_K_C[:0])
+    if log_weights_K is None:
+        return like.new_full((shape[1],), -math.log(shape[1]))
+    if log_weights_K.shape != (shape[1],):
+        found = f"shape {tuple(log_weights_K.shape)}"
+        raise ValueError(f"log_weights_K: found {found}; pass one for each of the {shape[1]} draws, or None")
+    return log_weights_K.to(like).log_softmax(0)
+
+
+def _over_points(log_probs_N_K_C: Tensor, work: Callable[[Tensor], Tensor]) -> Tensor:
+    """`work` on chunks of points in the working type; a few tables of K x C a point are alive at a time."""
+    points, draws, classes = log_probs_N_K_C.shape
+    bytes_each = 4 * draws * classes * max(4, log_probs_N_K_C.element_size())
+
+    def chunk(part: slice) -> Tensor:
+        return work(widened(log_probs_N_K_C[part]))
+
+    return chunked(chunk, points, bytes_each, log_probs_N_K_C.device)

@@ -1,0 +1,144 @@
+"""The registry: a method is an objective, read from a belief, maximised by a search.
+
+Named methods are points of that grid; any other point is a `Method` value and is accepted wherever a name is. Which
+pairs are legal follows from what the objective's state offers on the belief and what the search needs.
+"""
+
+import difflib
+from dataclasses import dataclass
+
+from natsel.beliefs import Belief
+from natsel.capabilities import Capability, Search
+from natsel.objectives import (
+    EIG,
+    SERVES,
+    Entropy,
+    ExpectedEntropy,
+    Facts,
+    InformationGain,
+    Margin,
+    MeanStd,
+    Objective,
+    Random,
+    StdDev,
+    Surprise,
+    Variance,
+    VariationRatio,
+    offers,
+)
+from natsel.search import Exhaustive, Greedy, Power, Softmax, SoftRank, TopK
+
+
+@dataclass(frozen=True)
+class Method:
+    """An objective and a search, with where the pair comes from.
+
+    >>> Method(objective=EIG(), search=Power(beta=8)).facts.quantity
+    'I[Y;W|x]'
+    """
+
+    objective: Objective
+    search: Search
+    name: str = "unnamed"
+    aliases: tuple[str, ...] = ()
+    source: str = ""
+    note: str = ""
+
+    @property
+    def facts(self) -> Facts:
+        """What the objective needs and guarantees."""
+        return self.objective.facts
+
+    @property
+    def beliefs(self) -> tuple[type[Belief], ...]:
+        """The kinds of belief the method runs on."""
+        kinds = [belief for objective, belief in SERVES if objective is type(self.objective)]
+        return tuple(belief for belief in kinds if not missing(self, belief))
+
+
+def missing(method: Method, belief: type[Belief]) -> Capability:
+    """What the search needs and the objective's state on this belief does not offer."""
+    return method.search.needs & ~(offers(type(method.objective), belief) or Capability(0))
+
+
+_BATCHBALD = "Kirsch, van Amersfoort & Gal 2019"
+_STOCHASTIC = "Kirsch et al. 2023, stochastic batch acquisition"
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            EIG(),
+            TopK(),
+            "bald",
+            aliases=("eig", "expected-information-gain", "total-information-gain", "maxdiag"),
+            source="Houlsby et al. 2011",
+            note="picks copies of one informative point; for batches prefer batchbald or power-bald",
+        ),
+        Method(EIG(), Greedy(), "batchbald", aliases=("batch-bald", "maxdet"), source=_BATCHBALD),
+        Method(
+            EIG(), Power(beta=8), "power-bald", source=_STOCHASTIC, note="beta = 8, the tuned value; 1 in the paper"
+        ),
+        Method(EIG(), Softmax(beta=8), "softmax-bald", source=_STOCHASTIC, note="beta = 8; at 1 it is nearly uniform"),
+        Method(EIG(), SoftRank(beta=1), "softrank-bald", source=_STOCHASTIC, note="beta = 1"),
+        Method(EIG(), Exhaustive(), "best-bald", source="definition", note="tries every batch: tiny pools only"),
+        Method(Entropy(), TopK(), "entropy", aliases=("predictive-entropy",), source="Shannon 1948; Settles 2009"),
+        Method(Entropy(), Power(beta=4), "power-entropy", source=_STOCHASTIC, note="beta = 4, the tuned value"),
+        Method(Entropy(), Softmax(beta=4), "softmax-entropy", source=_STOCHASTIC, note="beta = 4"),
+        Method(Entropy(), SoftRank(beta=1), "softrank-entropy", source=_STOCHASTIC, note="beta = 1"),
+        Method(
+            ExpectedEntropy(),
+            TopK(),
+            "aleatoric",
+            aliases=("expected-entropy", "conditional-entropy"),
+            source="definition",
+            note="finds the noisiest points: a diagnostic, not a way to choose labels",
+        ),
+        Method(
+            VariationRatio(),
+            TopK(),
+            "variation-ratios",
+            aliases=("variation-ratio", "least-confidence", "var-ratios"),
+            source="Freeman 1965; Gal et al. 2017",
+        ),
+        Method(VariationRatio(), Power(beta=4), "power-variation-ratios", source=_STOCHASTIC, note="beta = 4"),
+        Method(Margin(), TopK(), "margin", aliases=("margin-sampling",), source="Scheffer et al. 2001"),
+        Method(MeanStd(), TopK(), "mean-std", source="Kendall et al. 2015; Gal et al. 2017"),
+        Method(StdDev(), TopK(), "std-dev", source="Kendall et al. 2015"),
+        Method(StdDev(), Power(beta=4), "power-std-dev", source=_STOCHASTIC, note="beta = 4"),
+        Method(Variance(), TopK(), "variance", source="Cohn et al. 1996"),
+        Method(Random(), TopK(), "random", aliases=("uniform",), source="the baseline"),
+        Method(InformationGain(), TopK(), "ig", aliases=("information-gain",), source="Lindley 1956"),
+        Method(Surprise(), TopK(), "surprise", aliases=("bayesian-surprise",), source="Itti & Baldi 2005"),
+    )
+}
+
+_ALIASES = {alias: method.name for method in METHODS.values() for alias in method.aliases}
+
+
+def methods() -> dict[str, Method]:
+    """The grid: every named method with its objective, search, facts and source.
+
+    >>> methods()["batchbald"].facts.submodular
+    True
+    """
+    return dict(METHODS)
+
+
+def resolve(method: str | Method) -> Method:
+    """The method behind a name or alias; a `Method` passes through.
+
+    >>> resolve("EIG").name
+    'bald'
+    """
+    if isinstance(method, Method):
+        return method
+    if not isinstance(method, str):
+        raise ValueError(f"method: expected a name or a natsel.Method, found {type(method).__name__}")
+    name = method.strip().lower().replace("_", "-").replace(" ", "-")
+    name = _ALIASES.get(name, name)
+    if name in METHODS:
+        return METHODS[name]
+    close = difflib.get_close_matches(name, [*METHODS, *_ALIASES], n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "natsel.methods() lists the names"
+    raise ValueError(f"method: no method is called {method!r}; {hint}")

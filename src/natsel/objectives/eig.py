@@ -1,0 +1,35 @@
+"""EIG, the expected information gain (BALD): what a label would tell about the parameters.
+
+    I[Y; Ω | x] = H[Y | x] − E_ω H[Y | x, ω]                        one point
+    I[Y_1..Y_b; Ω | x_1..x_b] = H[Y_1..Y_b] − Σ_i E_ω H[Y_i | ω]     a batch (BatchBALD)
+
+Monotone and submodular in the set of points; K draws cannot tell more than ln K. How it is read from categorical
+draws and from Gaussian beliefs stands in the two files beside this one.  Spec 01, 9; spec 03, 1–3.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from natsel.objectives.protocol import Facts, Objective
+
+
+@dataclass(frozen=True)
+class EIG(Objective):
+    """Expected information gain about the parameters; alone it is BALD, in a greedy batch BatchBALD.
+
+    `rows` is how many weighted posteriors a batch on categorical draws may hold: more are slower and less noisy, and
+    a batch whose label combinations all fit is exact. Gaussian draws are moment-matched, an upper bound.
+
+    >>> EIG().facts.submodular
+    True
+    """
+
+    rows: int = 4096
+
+    facts: ClassVar[Facts] = Facts(
+        "I[Y;W|x]", monotone=True, submodular=True, bound="upper", cost="N·K·C, a batch k·N·C·K·rows at most"
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, int) or self.rows < 1:
+            raise ValueError(f"rows: expected a whole number of at least 1, found {self.rows}; the default is 4096")

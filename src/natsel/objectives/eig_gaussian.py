@@ -1,0 +1,87 @@
+"""EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row a pick.
+
+    gain_n = ½ ln(s_n + noise_n) − ½ E ln noise_n,       s_n = Var[f_n | points added]
+    w_t    = (φ_i − Σ_s (w_s·φ_i) w_s) / √(s_i + noise_i),   s_n ← s_n − (φ_n·w_t)²
+
+Row t of the Cholesky factor of the added points' covariance with all N is Φ w_t, so only the D numbers of w_t are kept
+and nothing of size N × k. Draws of Gaussians are moment-matched: then the value is an upper bound on the mixture's,
+still monotone (E ln v ≤ ln E v) and submodular.  Spec 06, Q1; spec 09.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.memory import chunked
+from natsel.objectives.eig import EIG
+from natsel.objectives.protocol import Reading, serves
+
+_ROUNDING = 1e-14
+
+
+@serves(EIG, GaussianFeatures, GaussianSamples)
+class GaussianEIG:
+    """Gains conditional on the values of the points added so far."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
+    submodular: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    worth_racing: ClassVar[bool] = False
+    remaining: ClassVar[float] = torch.inf
+
+    def __init__(self, objective: EIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
+        features = belief.features() if isinstance(belief, GaussianSamples) else belief
+        self.features_N_D = features.features_N_D
+        self.noise_N = features.noise_N
+        if isinstance(belief, GaussianSamples):
+            self.log_noise_N = belief.variance_N_K.double().log() @ belief.log_weights_K.exp()
+        else:
+            self.log_noise_N = self.noise_N.log()
+        self.variance_N = self._per_point(lambda features_n_D: features_n_D.square().sum(1))
+        self.factor_T_D = self.noise_N.new_empty(0, self.features_N_D.shape[1])
+        self.total = 0.0
+
+    def scores(self) -> Tensor:
+        """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
+        variance_N = self._per_point(lambda features_n_D: features_n_D.square().sum(1))
+        return 0.5 * ((variance_N + self.noise_N).log() - self.log_noise_N).clamp_min_(0)
+
+    def bounds(self) -> Tensor:
+        """The scores: gains only fall from there."""
+        return self.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """I[Y; F | values so far] for each position."""
+        variance_n = self.variance_N[positions] + self.noise_N[positions]
+        return 0.5 * (variance_n.log() - self.log_noise_N[positions]).clamp_min_(0)
+
+    def add(self, position: int) -> float:
+        """Take a point: one more Cholesky row, and less variance everywhere."""
+        gain = float(self.gains(torch.tensor([position], device=self.noise_N.device)))
+        feature_D = self.features_N_D[position].double()
+        left = float(self.variance_N[position])
+        # What is left of a point below rounding has no direction of its own; a row made from it would be noise.
+        if left > _ROUNDING * float(feature_D.square().sum()):
+            pivot = left + float(self.noise_N[position])
+            row_D = (feature_D - self.factor_T_D.T @ (self.factor_T_D @ feature_D)) / pivot**0.5
+            explained_N = self._per_point(lambda features_n_D: (features_n_D @ row_D).square())
+            # Cauchy and Schwarz: no point can lose more than this, whatever rounding says.
+            self.variance_N = self.variance_N - torch.minimum(explained_N, self.variance_N * (left / pivot))
+            self.factor_T_D = torch.cat([self.factor_T_D, row_D[None]])
+        self.total += gain
+        return gain
+
+    def value(self, positions: Tensor) -> float:
+        """The joint value of a set from its covariance matrix: the reference."""
+        positions = positions.to(self.noise_N.device)
+        features_B_D = self.features_N_D[positions].double()
+        covariance_B_B = features_B_D @ features_B_D.T + self.noise_N[positions].diag()
+        return 0.5 * float(torch.logdet(covariance_B_B) - self.log_noise_N[positions].sum())
+
+    def _per_point(self, work: Callable[[Tensor], Tensor]) -> Tensor:
+        count, width = self.features_N_D.shape
+        return chunked(lambda part: work(self.features_N_D[part].double()), count, 16 * width, self.features_N_D.device)

@@ -1,0 +1,216 @@
+"""Plain scores: baselines that look at one point at a time.
+
+    Entropy            H[Y|x]                             what the label would say, noise included
+    ExpectedEntropy    E_ω H[Y|x,ω]                       the noise alone (aleatoric)
+    VariationRatio     1 − max_c p(c|x)                   least confidence
+    Margin             1 − (p_(1) − p_(2))                the closest call
+    StdDev, MeanStd    Σ_c or 1/C Σ_c  sd_ω p(c|x,ω)      how far the draws spread
+    Variance           Σ_c Var_ω p(c|x,ω), Var_ω E[y|x,ω] the same, squared; for regression the draws' disagreement
+    Random             independent of the belief          the baseline every other must beat
+    InformationGain    I[Ω; y|x]                          what the known label y tells; may be negative
+    Surprise           I[y; Ω|x]                          how far y moves the draws; at least 0
+
+Gaussian draws are moment-matched (an upper bound on the mixture's entropy).  Spec 01, 7–9; spec 06, Q1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel import information as info
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.objectives.protocol import Facts, Objective, Reading, serves
+
+
+class Pointwise:
+    """State of an objective that is a sum over points: the value of a set is the sum of its scores."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.VALUE
+    score: Callable[[Any, Any, Reading], Tensor]
+
+    def __init__(self, objective: Objective, belief: Belief, reading: Reading) -> None:
+        self.scores_N = type(self).score(objective, belief, reading).double()
+
+    def scores(self) -> Tensor:
+        """One score a point, bigger is better."""
+        return self.scores_N
+
+    def value(self, positions: Tensor) -> float:
+        """The sum of the scores of these points."""
+        return float(self.scores_N[positions.to(self.scores_N.device)].sum())
+
+
+def pointwise(
+    objective: type[Objective], *beliefs: type[Belief]
+) -> Callable[[Callable[[Any, Any, Reading], Tensor]], Callable[[Any, Any, Reading], Tensor]]:
+    """Enter a score function as the state of an objective on these beliefs."""
+
+    def enter(score: Callable[[Any, Any, Reading], Tensor]) -> Callable[[Any, Any, Reading], Tensor]:
+        state = type(f"{objective.__name__}Score", (Pointwise,), {"score": staticmethod(score)})
+        serves(objective, *beliefs)(state)
+        return score
+
+    return enter
+
+
+def draws(belief: CategoricalSamples) -> tuple[Tensor, Tensor]:
+    """What every score of categorical draws is computed from: log_probs_N_K_C and log_weights_K."""
+    return belief.log_probs_N_K_C, belief.log_weights_K
+
+
+@dataclass(frozen=True)
+class Entropy(Objective):
+    """Predictive entropy H[Y|x]: epistemic and aleatoric uncertainty together."""
+
+    facts: ClassVar[Facts] = Facts("H[Y|x]", nonnegative=False, bound="upper")
+
+
+@pointwise(Entropy, CategoricalSamples)
+def _(objective: Entropy, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    return info.predictive_entropy(*draws(belief))
+
+
+@pointwise(Entropy, GaussianSamples)
+def _(objective: Entropy, belief: GaussianSamples, reading: Reading) -> Tensor:
+    return info.moment_matched_entropy(belief.mean_N_K, belief.variance_N_K, belief.log_weights_K)
+
+
+@pointwise(Entropy, GaussianFeatures)
+def _(objective: Entropy, belief: GaussianFeatures, reading: Reading) -> Tensor:
+    return info.normal_entropy(belief.features_N_D.double().square().sum(1) + belief.noise_N)
+
+
+@dataclass(frozen=True)
+class ExpectedEntropy(Objective):
+    """Expected conditional entropy E_ω H[Y|x,ω]: the noise a label would still have if the parameters were known."""
+
+    facts: ClassVar[Facts] = Facts("H[Y|x,W]", nonnegative=False)
+
+
+@pointwise(ExpectedEntropy, CategoricalSamples)
+def _(objective: ExpectedEntropy, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    return info.conditional_entropy(*draws(belief))
+
+
+@pointwise(ExpectedEntropy, GaussianSamples)
+def _(objective: ExpectedEntropy, belief: GaussianSamples, reading: Reading) -> Tensor:
+    return info.normal_entropy(belief.variance_N_K.double()) @ belief.log_weights_K.exp()
+
+
+@pointwise(ExpectedEntropy, GaussianFeatures)
+def _(objective: ExpectedEntropy, belief: GaussianFeatures, reading: Reading) -> Tensor:
+    return info.normal_entropy(belief.noise_N)
+
+
+@dataclass(frozen=True)
+class VariationRatio(Objective):
+    """Least confidence 1 − max_c p(c|x)."""
+
+    facts: ClassVar[Facts] = Facts("1 - max p(y|x)", units="probability")
+
+
+@pointwise(VariationRatio, CategoricalSamples)
+def _(objective: VariationRatio, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    return -torch.expm1(info.log_mean(*draws(belief)).amax(-1).clamp_max(0))
+
+
+@dataclass(frozen=True)
+class Margin(Objective):
+    """Closeness of the two likeliest classes, 1 − (p_(1) − p_(2))."""
+
+    facts: ClassVar[Facts] = Facts("1 - (p1 - p2)", units="probability")
+
+
+@pointwise(Margin, CategoricalSamples)
+def _(objective: Margin, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    top_N_2 = info.log_mean(*draws(belief)).exp().topk(min(2, belief.shape[2])).values
+    runner_up_N = top_N_2[:, 1] if top_N_2.shape[1] > 1 else torch.zeros_like(top_N_2[:, 0])
+    return (1 - (top_N_2[:, 0] - runner_up_N)).clamp_(0, 1)
+
+
+@dataclass(frozen=True)
+class StdDev(Objective):
+    """Standard deviation over draws, summed over classes."""
+
+    facts: ClassVar[Facts] = Facts("sum_y sd p(y|x,W)", units="probability")
+
+
+@pointwise(StdDev, CategoricalSamples)
+def _(objective: StdDev, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    return info.standard_deviation(*draws(belief))
+
+
+@dataclass(frozen=True)
+class MeanStd(Objective):
+    """Standard deviation over draws, averaged over classes."""
+
+    facts: ClassVar[Facts] = Facts("mean_y sd p(y|x,W)", units="probability")
+
+
+@pointwise(MeanStd, CategoricalSamples)
+def _(objective: MeanStd, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    return info.standard_deviation(*draws(belief)) / belief.shape[2]
+
+
+@dataclass(frozen=True)
+class Variance(Objective):
+    """Variance over draws: of class probabilities (summed), of the predicted mean, or of the jointly Gaussian value."""
+
+    facts: ClassVar[Facts] = Facts("Var E[Y|x,W]", units="label units")
+
+
+@pointwise(Variance, CategoricalSamples)
+def _(objective: Variance, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    return info.variance(*draws(belief))
+
+
+@pointwise(Variance, GaussianSamples)
+def _(objective: Variance, belief: GaussianSamples, reading: Reading) -> Tensor:
+    return belief.features().features_N_D.square().sum(1)
+
+
+@pointwise(Variance, GaussianFeatures)
+def _(objective: Variance, belief: GaussianFeatures, reading: Reading) -> Tensor:
+    return belief.features_N_D.double().square().sum(1)
+
+
+@dataclass(frozen=True)
+class Random(Objective):
+    """Scores without regard to the belief."""
+
+    facts: ClassVar[Facts] = Facts("0", units="none", cost="N")
+
+
+@pointwise(Random, CategoricalSamples, GaussianSamples, GaussianFeatures)
+def _(objective: Random, belief: Belief, reading: Reading) -> Tensor:
+    return torch.rand(len(belief), generator=reading.generator, dtype=torch.float64).to(belief.device)
+
+
+@dataclass(frozen=True)
+class InformationGain(Objective):
+    """I[Ω; y|x]: the fall of the draws' entropy on seeing the known label y."""
+
+    facts: ClassVar[Facts] = Facts("I[W;y|x]", needs_labels=True, nonnegative=False)
+
+
+@pointwise(InformationGain, CategoricalSamples)
+def _(objective: InformationGain, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    assert reading.labels_N is not None
+    return info.information_gain(belief.log_probs_N_K_C, reading.labels_N, belief.log_weights_K)
+
+
+@dataclass(frozen=True)
+class Surprise(Objective):
+    """I[y; Ω|x]: the divergence of the draws' posterior on seeing the known label y from their prior."""
+
+    facts: ClassVar[Facts] = Facts("I[y;W|x]", needs_labels=True)
+
+
+@pointwise(Surprise, CategoricalSamples)
+def _(objective: Surprise, belief: CategoricalSamples, reading: Reading) -> Tensor:
+    assert reading.labels_N is not None
+    return info.surprise(belief.log_probs_N_K_C, reading.labels_N, belief.log_weights_K)

@@ -1,0 +1,24 @@
+"""Searches: how a batch is found on a state. Each is a frozen value; see `natsel.capabilities.Search`."""
+
+from natsel.search.exhaustive import Exhaustive
+from natsel.search.greedy import Greedy
+from natsel.search.gumbel import gumbel_noise, gumbel_top_k, ordered_log_prob
+from natsel.search.stochastic import Power, Softmax, SoftRank, Uniform, reservoir_top_k
+from natsel.search.topk import TopK
+
+SEARCHES = (TopK, Greedy, Power, Softmax, SoftRank, Uniform, Exhaustive)
+
+__all__ = [
+    "SEARCHES",
+    "Exhaustive",
+    "Greedy",
+    "Power",
+    "SoftRank",
+    "Softmax",
+    "TopK",
+    "Uniform",
+    "gumbel_noise",
+    "gumbel_top_k",
+    "ordered_log_prob",
+    "reservoir_top_k",
+]

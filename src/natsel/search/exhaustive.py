@@ -1,0 +1,68 @@
+"""Exhaustive search: the best of all k-subsets, for small pools and as the yardstick of other searches.
+
+    argmax_{|I| = k, I allowed}  f(I)
+
+Among subsets within 1e-10 of the best value the lexicographically lowest wins, so rounding that differs
+between devices does not change the answer. The picks come in ascending order with their gains along it,
+f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  Spec 03, 3 and A1.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations, islice
+from math import comb, isnan
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.capabilities import Capability, Picks, Valued
+from natsel.search.topk import check_k
+
+TIE = 1e-10
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """The best k-subset by trying all of them, at most `limit`.
+
+    >>> from types import SimpleNamespace
+    >>> state = SimpleNamespace(value=lambda positions: float(len({int(p) % 2 for p in positions})))
+    >>> Exhaustive()(state, 2, torch.ones(4, dtype=torch.bool), torch.Generator()).positions
+    tensor([0, 1])
+    """
+
+    limit: int = 200_000
+    needs: ClassVar[Capability] = Capability.VALUE
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ValueError(f"limit: found {self.limit}; pass the number of subsets to try at most, 1 or more")
+
+    def __call__(self, state: Valued, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+        """Pick the best subset; the generator is left alone."""
+        candidates = allowed_N.cpu().nonzero().squeeze(1).tolist()
+        check_k(k, len(candidates))
+        if k == 0:
+            return Picks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64), total=0.0)
+        subsets = comb(len(candidates), k)
+        if subsets > self.limit:
+            raise ValueError(
+                f"k: {k} of {len(candidates)} candidates make {subsets:,} subsets, more than limit="
+                f"{self.limit:,}; use Greedy(), a smaller k, fewer candidates or a higher limit"
+            )
+        values = [_value(state, subset) for subset in combinations(candidates, k)]
+        # Compared with the final maximum: a running best would let a chain of near ties drift.
+        reach = max(values) - TIE
+        winner = next(index for index, value in enumerate(values) if value >= reach)
+        best = next(islice(combinations(candidates, k), winner, None))
+        worth = [_value(state, best[:size]) for size in range(1, k)] + [values[winner]]
+        worth_B = torch.tensor(worth, dtype=torch.float64)
+        gains_B = torch.diff(worth_B, prepend=torch.zeros(1, dtype=torch.float64))
+        return Picks(torch.tensor(best, dtype=torch.int64), gains_B, total=values[winner])
+
+
+def _value(state: Valued, subset: tuple[int, ...]) -> float:
+    value = float(state.value(torch.tensor(subset, dtype=torch.int64)))
+    if isnan(value):
+        raise ValueError(f"value: NaN for positions {list(subset)}; repair the predictions it was read from")
+    return value

@@ -1,0 +1,82 @@
+"""Greedy search: take the point that adds most to those already taken, k times.
+
+    i_t = argmax_i  f(S ∪ {i}) − f(S)
+
+For a monotone submodular objective the batch is worth at least 1 − 1/e of the best one, and gains only fall, so the
+gain a point had earlier bounds what it has now: points are looked at in the order of those bounds until the next one
+cannot win (lazy greedy). Where gains are estimated from samples, finding the best is a race (`natsel.search.race`).
+Spec 03, A1; spec 03b.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from natsel.capabilities import Capability, Choice, Picks, Raced, Sequential
+from natsel.search.race import race
+
+TIE = 1e-10
+# With less than this left in all, estimated gains are noise; the rest of the batch is filled in the order of bounds.
+_ENOUGH = 1e-3
+_FIRST_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """One point after the other, each conditional on those before; lazy where the objective is submodular.
+
+    >>> Greedy().needs.name
+    'GAINS'
+    """
+
+    needs: ClassVar[Capability] = Capability.GAINS
+
+    def __call__(self, state: Sequential, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+        """Pick k of the allowed positions; ties go to the lower position."""
+        bound_N = state.bounds().to(torch.float64, copy=True)
+        bound_N[~allowed_N.to(bound_N.device)] = -torch.inf
+        choices: list[Choice] = []
+        gains: list[float] = []
+        notes: tuple[str, ...] = ()
+        while len(choices) < k and state.remaining > (TIE if state.exact else _ENOUGH):
+            choice = race(cast(Raced, state), bound_N) if state.worth_racing else look(state, bound_N)
+            choices.append(choice)
+            gains.append(state.add(choice.position))
+            bound_N[choice.position] = -torch.inf
+        if len(choices) < k:
+            notes = (
+                f"saturated: {len(choices)} picks leave {state.remaining:.1g} nats to learn about these draws;"
+                " the rest of the batch is filled up without regard to them",
+            )
+            # Exact gains below the tie are all alike; bounds would only order their rounding.
+            rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
+            for position in rest_N.argsort(descending=True, stable=True)[: k - len(choices)].tolist():
+                choices.append(Choice(position, gap=0.0, error=0.0))
+                gains.append(state.add(position))
+        return Picks(
+            positions=torch.tensor([choice.position for choice in choices], dtype=torch.int64),
+            scores=torch.tensor(gains, dtype=torch.float64),
+            total=state.total,
+            gaps=torch.tensor([choice.gap for choice in choices], dtype=torch.float64),
+            gap_errors=torch.tensor([choice.error for choice in choices], dtype=torch.float64),
+            notes=notes,
+        )
+
+
+def look(state: Sequential, bound_N: Tensor) -> Choice:
+    """Refresh bounds from the top until no untouched one can reach the best; writes the fresh gains to `bound_N`."""
+    order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
+    bound_M = bound_N[order_M]
+    best, start, size = -torch.inf, 0, _FIRST_BLOCK
+    while start < len(order_M) and (not state.submodular or float(bound_M[start]) >= best - TIE):
+        block_n = order_M[start : start + size]
+        bound_N[block_n] = state.gains(block_n)
+        best = max(best, float(bound_N[block_n].max()))
+        start, size = start + size, 2 * size
+    seen_n = order_M[:start]
+    gain_n = bound_N[seen_n]
+    position = int(seen_n[gain_n >= best - TIE].min())
+    others_n = gain_n[seen_n != position]
+    return Choice(position, gap=best - float(others_n.max()) if len(others_n) else torch.inf, error=0.0)

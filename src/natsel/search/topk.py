@@ -1,0 +1,103 @@
+"""Top-k search: the k best scores, as if points did not overlap.
+
+    argmax_{|I| = k}  Σ_{i in I} s_i                         ties go to the lower position
+
+`torch.topk` promises no order among ties, and ties are common (copies, exhausted scores, the ceiling ln K),
+so it only finds the threshold here; who is taken at the threshold is decided explicitly.  Spec 03, 2; 04, 3.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.capabilities import Capability, Picks, Scored
+
+
+def stable_top_k(k: int, *keys_N: Tensor) -> Tensor:
+    """Positions of the k largest, best first: by the first key, ties by the next, then the lower position.
+
+    O(N + N log k) for any pattern of ties. Keys hold no NaN; infinities are fine.
+
+    >>> stable_top_k(3, torch.tensor([1.0, 5.0, 5.0, 5.0]), torch.tensor([9.0, 0.0, 2.0, 0.0]))
+    tensor([2, 1, 3])
+    """
+    first_N, *others_N = keys_N
+    if k == 0:
+        return torch.empty(0, dtype=torch.int64, device=first_N.device)
+    threshold = first_N.topk(k).values[-1]
+    reach = (first_N >= threshold).nonzero().squeeze(1)
+    is_above = first_N[reach] > threshold
+    above, tied = reach[is_above], reach[~is_above]
+    for key_N in reversed(keys_N):  # stable sorts, least significant key first
+        above = above[torch.argsort(key_N[above], descending=True, stable=True)]
+    missing = k - len(above)
+    if others_N:
+        tied = tied[stable_top_k(missing, *(key_N[tied] for key_N in others_N))]
+    return torch.cat([above, tied[:missing]])
+
+
+def allowed_scores(state: Scored, allowed_N: Tensor) -> tuple[Tensor, Tensor]:
+    """The allowed positions and their scores, float64 on the CPU, where picks do not depend on the device.
+
+    >>> from types import SimpleNamespace
+    >>> state = SimpleNamespace(scores=lambda: torch.tensor([0.5, 0.25]))
+    >>> allowed_scores(state, torch.tensor([False, True]))
+    (tensor([1]), tensor([0.2500], dtype=torch.float64))
+    """
+    scores_N = state.scores().detach().to("cpu", torch.float64)
+    allowed_N = allowed_N.cpu()
+    if scores_N.shape != allowed_N.shape or scores_N.ndim != 1:
+        raise ValueError(
+            f"allowed_N: needs one entry per score (scores have shape {tuple(scores_N.shape)}, the mask "
+            f"{tuple(allowed_N.shape)}); pass a boolean mask of length N"
+        )
+    positions_M = allowed_N.nonzero().squeeze(1)
+    scores_M = scores_N if len(positions_M) == len(scores_N) else scores_N[positions_M]
+    refuse_nan("scores", scores_M, positions_M)
+    return positions_M, scores_M
+
+
+def refuse_nan(name: str, values_M: Tensor, positions_M: Tensor | None = None) -> None:
+    """Raise a ValueError that names the first position whose value is NaN.
+
+    >>> refuse_nan("scores", torch.tensor([0.1, 0.2]))
+    """
+    is_nan_M = values_M.isnan()
+    if is_nan_M.any():
+        row = int(is_nan_M.nonzero()[0])
+        raise ValueError(
+            f"{name}: NaN at position {row if positions_M is None else int(positions_M[row])} "
+            f"({int(is_nan_M.sum())} in all); exclude such points or repair the predictions they come from"
+        )
+
+
+def check_k(k: int, candidates: int) -> None:
+    """Raise a ValueError unless 0 <= k <= candidates.
+
+    >>> check_k(2, candidates=3)
+    """
+    if not 0 <= k <= candidates:
+        raise ValueError(f"k: asked for {k} of {candidates} candidates; pass 0 <= k <= {candidates}")
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The k best scores; ties go to the lower position.
+
+    >>> from types import SimpleNamespace
+    >>> state = SimpleNamespace(scores=lambda: torch.tensor([0.1, 0.7, 0.7, 0.3]))
+    >>> TopK()(state, 2, torch.ones(4, dtype=torch.bool), torch.Generator()).positions
+    tensor([1, 2])
+    """
+
+    needs: ClassVar[Capability] = Capability.SCORES
+
+    def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+        """Pick the k best; the generator is left alone."""
+        positions_M, scores_M = allowed_scores(state, allowed_N)
+        check_k(k, len(positions_M))
+        chosen_B = stable_top_k(k, scores_M)
+        scores_B = scores_M[chosen_B]
+        return Picks(positions_M[chosen_B], scores_B, total=float(scores_B.sum()))

@@ -1,0 +1,120 @@
+"""What all commands share, `natsel methods`, `natsel demo` and the wiring of `natsel bench`."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+import natsel
+import natsel.bench
+import natsel.cli
+from natsel.cli.pictures import SIZE, gallery, picture
+
+COMMANDS = ("select", "methods", "demo", "bench")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_shows_an_example(call, command):
+    done = call(command, "--help")
+    assert done.code == 0
+    assert f"Example: natsel {command}" in done.out
+
+
+def test_help_and_version(call, refused):
+    assert call("--version").out == f"natsel {natsel.__version__}\n"
+    for arguments in ((), ("--help",)):
+        done = call(*arguments)
+        assert done.code == 0
+        assert all(command in done.out for command in COMMANDS)
+    assert "No such command 'sellect'" in refused("sellect")
+
+
+def test_help_need_not_wait_for_heavy_imports():
+    folder = Path(natsel.cli.__file__).parent
+    for file in folder.glob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for name in names:
+                assert not name.startswith(("torch", "numpy", "scipy", "sklearn", "rich")), (file.name, name)
+                assert not name.startswith("natsel") or name.startswith("natsel.cli"), (file.name, name)
+
+
+def test_methods_lists_every_registered_method(call):
+    entries = json.loads(call("methods", "--json").out)
+    assert [entry["name"] for entry in entries] == list(natsel.methods())
+    by_name = {entry["name"]: entry for entry in entries}
+    assert by_name["power-bald"]["search"] == "Power"
+    assert by_name["power-bald"]["beta"] == 8
+    assert by_name["batchbald"]["submodular"] is True
+    assert "eig" in by_name["bald"]["aliases"]
+    assert by_name["ig"]["needs"] == ["labels"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_methods_fit_the_terminal(call, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = call("methods")
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= width
+    first_words = [line.split()[0] for line in lines if line.strip()]
+    for name, method in natsel.methods().items():
+        assert name in first_words
+        assert all(alias in done.out for alias in method.aliases)
+
+
+def test_demo_for_people(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    done = call("demo", "-k", 3, "--seed", 1)
+    assert done.code == 0
+    assert "batchbald picks" in done.out
+    assert "█" in done.out
+    assert "nats together" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_demo_takes_any_method_and_refuses_unknown_ones(call, refused):
+    report = json.loads(call("demo", "-m", "ig", "-k", 2, "--json").out)
+    assert report["method"] == "ig"
+    assert list(report["batches"]) == ["ig", "batchbald", "bald", "random"]
+    assert "did you mean" in refused("demo", "-m", "batchbold")
+    assert "k: asked for 5000" in refused("demo", "-k", 5000)
+
+
+def test_pictures_keep_their_size():
+    import numpy as np
+
+    image = np.eye(8)
+    for colour, unicode in ((True, True), (False, True), (False, False)):
+        lines = picture(image, colour, unicode)
+        assert [line.cell_len for line in lines] == [SIZE] * (SIZE // 2)
+    assert all(ord(mark) < 128 for line in picture(image, False, False) for mark in line.plain)
+    rows = gallery([picture(image, False)] * 7, ["a"] * 7, width=80)
+    assert len(rows) == 2 * (SIZE // 2 + 2)
+    assert max(row.cell_len for row in rows) <= 80
+
+
+def test_bench_passes_its_options_on(call, refused, monkeypatch, tmp_path):
+    seen = {}
+
+    def run(case_set, **options):
+        options.pop("progress")("working")
+        seen.update(options, case_set=case_set)
+        return {"rows": []}
+
+    monkeypatch.setattr(natsel.bench, "run", run)
+    done = call(
+        "bench", "full", "--python", "py", "--threads", 2, "--repeat", 1, "--out", tmp_path / "b.json", "--json"
+    )
+    assert json.loads(done.out) == {"rows": []}
+    assert done.err == "working\n"
+    assert seen["case_set"] == "full"
+    assert seen["peers_python"] == "py"
+    assert (seen["threads"], seen["repeat"], seen["out"]) == (2, 1, tmp_path / "b.json")
+
+    def fail(*_, **__):
+        raise RuntimeError("setup: pip failed;\nits messages say why")
+
+    monkeypatch.setattr(natsel.bench, "setup", fail)
+    assert "setup: pip failed; its messages say why" in refused("bench", "--setup", tmp_path / "peers")

@@ -1,0 +1,36 @@
+"""The command line as a program of its own: what is on stdout, on stderr, and the exit code."""
+
+import json
+
+
+def test_from_predictions_to_labels_in_two_rounds(tmp_path, start, preds):
+    first = start("select", preds, "--probs", "-k", 4, "--out", tmp_path / "picks.csv", "--json")
+    assert first.code == 0, first.err
+    assert first.err == ""
+    assert first.out.count("\n") == 1
+    picked = json.loads(first.out)["indices"]
+    _, *rows = (tmp_path / "picks.csv").read_text().splitlines()
+    assert [int(row.split(",")[1]) for row in rows] == picked
+    (tmp_path / "labelled.txt").write_text("".join(f"{id}\n" for id in picked))
+    second = start("select", preds, "--probs", "-k", 4, "--exclude", tmp_path / "labelled.txt", "--explain")
+    assert second.code == 0, second.err
+    ids = {int(line.split()[1]) for line in second.out.splitlines() if line.split()[:1] and line.split()[0].isdigit()}
+    assert len(ids) == 4
+    assert not ids & set(picked)
+
+
+def test_a_refusal_is_one_sentence_and_exit_code_two(start, preds):
+    done = start("select", preds)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "natsel: say what the numbers are: --log-probs, --probs or --logits\n"
+
+
+def test_the_demo_needs_nothing_and_batchbald_wins(start):
+    done = start("demo", "--json")
+    assert done.code == 0, done.err
+    assert done.err == ""
+    report = json.loads(done.out)
+    nats = {name: batch["information"] for name, batch in report["batches"].items()}
+    assert len(report["picks"]) == len(set(report["batches"]["batchbald"]["indices"])) == 10
+    assert nats["batchbald"] > 1.2 * max(nats["bald"], nats["random"])
+    assert 0.5 < report["accuracy"] < 1

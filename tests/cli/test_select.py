@@ -1,0 +1,196 @@
+"""`natsel select` picks what `natsel.select` picks, says so to people and machines, and refuses in one sentence."""
+
+import csv
+import json
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import natsel
+from natsel.cli import output
+
+
+def as_npy(path, probs):
+    np.save(path, probs)
+
+
+def as_npz(path, probs):
+    np.savez(path, p=probs)
+
+
+def as_safetensors(path, probs):
+    from safetensors.numpy import save_file
+
+    save_file({"p": probs}, path)
+
+
+def as_csv(path, probs):
+    n, k, c = probs.shape
+    rows = [[i, j, *map(repr, probs[i, j].tolist())] for j in range(k) for i in range(n)]
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([["id", "draw", *(f"p{x}" for x in range(c))], *rows])
+
+
+def as_parquet(path, probs):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    n, k, c = probs.shape
+    columns = {"id": np.repeat(np.arange(n), k), "draw": np.tile(np.arange(k), n)}
+    parquet.write_table(pa.table(columns | {f"p{x}": probs[..., x].ravel() for x in range(c)}), path)
+
+
+WRITERS = {".npy": as_npy, ".npz": as_npz, ".safetensors": as_safetensors, ".csv": as_csv, ".parquet": as_parquet}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_every_format_gives_the_same_picks(tmp_path, call, probs, suffix):
+    WRITERS[suffix](tmp_path / f"p{suffix}", probs)
+    done = call("select", tmp_path / f"p{suffix}", "--probs", "-k", 4, "--json")
+    expected = natsel.select("batchbald", natsel.CategoricalSamples.from_probs(probs), k=4)
+    report = json.loads(done.out)
+    assert done.code == 0
+    assert report["indices"] == expected.indices.tolist()
+    assert report["scores"] == pytest.approx(expected.scores.tolist())
+    assert report["total"] == pytest.approx(expected.total)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_a_saved_belief_needs_no_flag(tmp_path, call, probs, suffix):
+    natsel.CategoricalSamples.from_probs(probs, ids_N=np.arange(30) * 7).save(tmp_path / f"b{suffix}")
+    plain = call("select", tmp_path / f"b{suffix}", "-k", 3, "--json")
+    assert all(id % 7 == 0 for id in json.loads(plain.out)["indices"])
+    assert call("select", tmp_path / f"b{suffix}", "--log-probs", "-k", 3, "--json") == plain
+
+
+def test_gaussian_beliefs_work_too(tmp_path, call):
+    natsel.GaussianFeatures(np.random.default_rng(0).normal(size=(20, 3))).save(tmp_path / "g.npz")
+    done = call("select", tmp_path / "g.npz", "-k", 3, "--json")
+    assert done.code == 0
+    assert len(json.loads(done.out)["indices"]) == 3
+
+
+def test_json_holds_all_there_is_to_say(call, preds):
+    done = call("select", preds, "--probs", "-m", "power-bald", "-k", 3, "--seed", 5, "--json")
+    report = json.loads(done.out)
+    assert done.err == ""
+    assert set(report) == {
+        "method", "k", "seed", "indices", "scores", "total", "log_prob", "information", "explanation", "warnings"
+    }  # fmt: skip
+    assert (report["method"], report["k"], report["seed"]) == ("power-bald", 3, 5)
+    assert report["log_prob"] < 0
+    assert [row["id"] for row in report["explanation"]] == report["indices"]
+    assert set(report["explanation"][0]) == set(output.COLUMNS)
+
+
+def test_warnings_go_to_stderr_for_people_and_into_json_for_machines(tmp_path, call, probs):
+    np.save(tmp_path / "one.npy", probs[:, 0])
+    person = call("select", tmp_path / "one.npy", "--probs", "--single-draw", "-k", 2)
+    machine = call("select", tmp_path / "one.npy", "--probs", "--single-draw", "-k", 2, "--json")
+    assert "warning: one draw" in person.err
+    assert "warning" not in person.out
+    assert machine.err == ""
+    assert "one draw" in json.loads(machine.out)["warnings"][0]
+
+
+def test_people_see_a_table(call, preds):
+    plain = call("select", preds, "--probs", "-k", 3)
+    assert plain.code == 0
+    assert "score" in plain.out
+    assert "epistemic" not in plain.out
+    assert "batchbald: 3 picks" in plain.out
+    explained = call("select", preds, "--probs", "-k", 3, "--explain")
+    assert "epistemic" in explained.out
+    assert "nats together" in explained.out
+
+
+def test_excluded_ids_are_not_picked(tmp_path, call, preds):
+    every = json.loads(call("select", preds, "--probs", "-k", 5, "--json").out)["indices"]
+    ids = tmp_path / "ids.txt"
+    ids.write_text("# seen\n\n" + "\n".join(f"{id}  # labelled" for id in every) + "\n999999\n")
+    rest = json.loads(call("select", preds, "--probs", "-k", 25, "--exclude", ids, "--json").out)["indices"]
+    assert sorted(every + rest) == list(range(100, 130))
+
+
+def test_the_out_file_holds_the_picks_in_full(tmp_path, call, preds):
+    out = tmp_path / "picks.csv"
+    done = call("select", preds, "--probs", "-k", 4, "--out", out, "--json")
+    report = json.loads(done.out)
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert out.read_text().splitlines()[0] == "rank,id,score,gain,epistemic,aleatoric,overlap"
+    assert [int(row["id"]) for row in rows] == report["indices"]
+    assert [float(row["score"]) for row in rows] == report["scores"]
+    assert [int(row["rank"]) for row in rows] == [1, 2, 3, 4]
+
+
+def test_a_refusal_leaves_the_old_out_file(tmp_path, refused, preds):
+    out = tmp_path / "picks.csv"
+    out.write_text("old")
+    refused("select", preds, "--probs", "-k", 500, "--out", out)
+    assert out.read_text() == "old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["picks.csv", "preds.npz"]
+    assert "there is no folder" in refused("select", preds, "--probs", "--out", tmp_path / "no" / "picks.csv")
+
+
+def test_the_kind_of_numbers_must_be_said_once(refused, preds):
+    assert refused("select", preds) == "natsel: say what the numbers are: --log-probs, --probs or --logits\n"
+    assert "either --probs or --logits" in refused("select", preds, "--probs", "--logits")
+    assert "pass --probs" in refused("select", preds, "--log-probs")
+    assert "pass --probs" in refused("select", preds, "--logits")
+
+
+def test_bad_requests(tmp_path, refused, preds):
+    assert "k: asked for 31 of 30 points" in refused("select", preds, "--probs", "-k", 31)
+    assert "did you mean 'batchbald'?" in refused("select", preds, "--probs", "-m", "batchbold")
+    assert "labels" in refused("select", preds, "--probs", "-m", "ig")
+    assert "no array 'logits'; it holds probs" in refused("select", preds, "--probs", "--key", "logits")
+    assert "'-k'" in refused("select", preds, "--probs", "-k", "many")
+    assert "--no-such" in refused("select", preds, "--no-such")
+    assert "there is no file" in refused("select", tmp_path / "missing.npz", "--probs")
+    assert "expected .npz" in refused("select", Path(__file__), "--probs")
+    (tmp_path / "ids.txt").write_text("100\n\n101 102\n")
+    wrong = refused("select", preds, "--probs", "--exclude", tmp_path / "ids.txt")
+    assert "line 3 should hold one integer id, found '101 102'" in wrong
+    assert "there is no file" in refused("select", preds, "--probs", "--exclude", tmp_path / "no.txt")
+
+
+def test_bad_files(tmp_path, refused, probs, preds):
+    broken = probs.copy()
+    broken[3, 2, 1] = np.nan
+    np.save(tmp_path / "nan.npy", broken)
+    assert "NaN at point 3, draw 2, class 1" in refused("select", tmp_path / "nan.npy", "--probs")
+    preds.write_bytes(preds.read_bytes()[:1000])
+    assert "damaged" in refused("select", preds, "--probs")
+    np.save(tmp_path / "objects.npy", np.array([[[print]]], dtype=object), allow_pickle=True)
+    assert "never loaded" in refused("select", tmp_path / "objects.npy", "--probs")
+    (tmp_path / "pickled.npy").write_bytes(pickle.dumps(probs))
+    assert "damaged or not .npy" in refused("select", tmp_path / "pickled.npy", "--probs")
+    (tmp_path / "folder.npz").mkdir()
+    assert "cannot be read" in refused("select", tmp_path / "folder.npz", "--probs")
+
+
+def test_an_interruption_is_130(monkeypatch, call, preds):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(natsel, "select", interrupted)
+    done = call("select", preds, "--probs")
+    assert (done.code, done.out) == (130, "")
+
+
+def test_a_defect_of_natsel_is_not_passed_off_as_bad_input(monkeypatch, call, preds):
+    monkeypatch.setattr(natsel, "select", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        call("select", preds, "--probs")
+
+
+def test_long_work_is_reported_off_a_terminal_too(monkeypatch, call, preds):
+    monkeypatch.setattr(output, "_PATIENCE", 0.0)
+    monkeypatch.setattr(output, "_PAUSE", 0.0)
+    done = call("select", preds, "--probs", "-k", 3, "--json")
+    assert done.err.splitlines() == ["batchbald: 1 of 3", "batchbald: 2 of 3"]
+    json.loads(done.out)
+    assert call("select", preds, "--probs", "-k", 3, "-m", "bald", "--json").err == ""
