@@ -6,62 +6,71 @@ A method is an objective, read from a belief, maximised by a search:
 >>> belief = natsel.CategoricalSamples.from_probs([[[0.9, 0.1], [0.9, 0.1]], [[1.0, 0.0], [0.0, 1.0]]])
 >>> natsel.select("batchbald", belief, k=1).indices
 array([1])
+
+Names are imported when they are first used: torch alone takes seconds, and `natsel --help` does not need it.
 """
 
-from natsel import information
-from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.memory import memory_budget
-from natsel.methods.choose import score, select
-from natsel.methods.registry import Method, methods
-from natsel.methods.selection import Explanation, Selection
-from natsel.objectives import (
-    EIG,
-    Entropy,
-    ExpectedEntropy,
-    InformationGain,
-    Margin,
-    MeanStd,
-    Objective,
-    Random,
-    StdDev,
-    Surprise,
-    Variance,
-    VariationRatio,
-)
-from natsel.search import Exhaustive, Greedy, Power, Softmax, SoftRank, TopK, Uniform
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from natsel import information as information
+    from natsel.beliefs import Belief as Belief
+    from natsel.beliefs import CategoricalSamples as CategoricalSamples
+    from natsel.beliefs import GaussianFeatures as GaussianFeatures
+    from natsel.beliefs import GaussianSamples as GaussianSamples
+    from natsel.choose import Explanation as Explanation
+    from natsel.choose import Method as Method
+    from natsel.choose import Selection as Selection
+    from natsel.choose import methods as methods
+    from natsel.choose import score as score
+    from natsel.choose import select as select
+    from natsel.memory import memory_budget as memory_budget
+    from natsel.objectives import EIG as EIG
+    from natsel.objectives import Entropy as Entropy
+    from natsel.objectives import ExpectedEntropy as ExpectedEntropy
+    from natsel.objectives import InformationGain as InformationGain
+    from natsel.objectives import Margin as Margin
+    from natsel.objectives import MeanStd as MeanStd
+    from natsel.objectives import Objective as Objective
+    from natsel.objectives import Random as Random
+    from natsel.objectives import StdDev as StdDev
+    from natsel.objectives import Surprise as Surprise
+    from natsel.objectives import Variance as Variance
+    from natsel.objectives import VariationRatio as VariationRatio
+    from natsel.search import Exhaustive as Exhaustive
+    from natsel.search import Greedy as Greedy
+    from natsel.search import Power as Power
+    from natsel.search import Softmax as Softmax
+    from natsel.search import SoftRank as SoftRank
+    from natsel.search import TopK as TopK
+    from natsel.search import Uniform as Uniform
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "EIG",
-    "Belief",
-    "CategoricalSamples",
-    "Entropy",
-    "Exhaustive",
-    "ExpectedEntropy",
-    "Explanation",
-    "GaussianFeatures",
-    "GaussianSamples",
-    "Greedy",
-    "InformationGain",
-    "Margin",
-    "MeanStd",
-    "Method",
-    "Objective",
-    "Power",
-    "Random",
-    "Selection",
-    "SoftRank",
-    "Softmax",
-    "StdDev",
-    "Surprise",
-    "TopK",
-    "Uniform",
-    "Variance",
-    "VariationRatio",
-    "information",
-    "memory_budget",
-    "methods",
-    "score",
-    "select",
-]
+_ROOMS = ("memory", "information", "beliefs", "objectives", "search", "choose")
+_NAMES = {
+    "memory": ("memory_budget",),
+    "beliefs": ("Belief", "CategoricalSamples", "GaussianFeatures", "GaussianSamples"),
+    "objectives": (
+        *("EIG", "Entropy", "ExpectedEntropy", "InformationGain", "Margin", "MeanStd", "Objective", "Random"),
+        *("StdDev", "Surprise", "Variance", "VariationRatio"),
+    ),
+    "search": ("Exhaustive", "Greedy", "Power", "SoftRank", "Softmax", "TopK", "Uniform"),
+    "choose": ("Explanation", "Method", "Selection", "methods", "score", "select"),
+}
+_ROOM_OF = {name: room for room, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"natsel.{name}")
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'natsel' has no attribute {name!r}")
+    value = getattr(import_module(f"natsel.{_ROOM_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS, *_ROOM_OF})

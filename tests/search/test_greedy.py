@@ -708,7 +708,7 @@ def test_a_choice_among_equals_is_said_to_be_noise(count, rows):
     assert any("decided by noise: picks" in warning for warning in selection.warnings)
     noisy = (selection.gap_errors > 0) & (selection.gaps < 2 * selection.gap_errors)
     named = ", ".join(str(place + 1) for place in noisy.nonzero().squeeze(1).tolist())
-    assert any(f"picks {named} lead" in warning for warning in selection.warnings)
+    assert any(f"picks {named} led" in warning for warning in selection.warnings)
 
 
 def test_a_clear_choice_is_not_said_to_be_noise_although_rows_are_thinned():

@@ -35,7 +35,7 @@ def checked_ids(ids_N: Any, count: int, device: torch.device) -> Tensor:
     """Distinct integer ids of the points; None numbers them from 0."""
     if ids_N is None:
         return torch.arange(count, device=device)
-    ids = as_integers(ids_N, "ids_N").to(device)
+    ids = as_integers(ids_N, "ids_N").to(device).clone()  # checked once, so nobody may change them afterwards
     if ids.shape != (count,):
         raise ValueError(f"ids_N: expected {count} integers, one a point, found shape {tuple(ids.shape)}")
     if bool((ids.sort().values.diff() == 0).any()):

@@ -45,7 +45,7 @@ def command(
     import sklearn.linear_model  # noqa: F401  the limit below holds for libraries that are loaded by then
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    from natsel.methods import resolve
+    from natsel.choose import resolve
 
     chosen = resolve(method).name
 

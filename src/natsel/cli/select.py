@@ -103,7 +103,7 @@ def _belief(path: Path, kind: Any, key: str | None, single_draw: bool) -> "Belie
 def _select(method: str, belief: "Belief", k: int, exclude: list[int] | None, seed: int) -> "Selection":
     import natsel
     from natsel.capabilities import Capability
-    from natsel.methods import resolve
+    from natsel.choose import resolve
 
     if Capability.GAINS not in resolve(method).search.needs:
         return natsel.select(method, belief, k, exclude=exclude, seed=seed)

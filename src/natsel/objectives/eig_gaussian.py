@@ -1,11 +1,11 @@
 """EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row a pick.
 
-    gain_n = ½ ln(s_n + noise_n) − ½ E ln noise_n,       s_n = Var[f_n | points added]
+    gain_n = ½ ln(1 + s_n / noise_n),                        s_n = Var[f_n | points added]
     w_t    = (φ_i − Σ_s (w_s·φ_i) w_s) / √(s_i + noise_i),   s_n ← s_n − (φ_n·w_t)²
 
 Row t of the Cholesky factor of the added points' covariance with all N is Φ w_t, so only the D numbers of w_t are kept
-and nothing of size N × k. Draws of Gaussians are moment-matched: then the value is an upper bound on the mixture's,
-still monotone (E ln v ≤ ln E v) and submodular.  Spec 06, Q1; spec 09.
+and nothing of size N × k. Draws of Gaussians are moment-matched, with noise = E v, and gain ½ (ln E v − E ln v) more:
+an upper bound on the mixture's value, still monotone and submodular.  Spec 06, Q1; spec 09.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,11 @@ class GaussianEIG:
         features = belief.features() if isinstance(belief, GaussianSamples) else belief
         self.features_N_D = features.features_N_D
         self.noise_N = features.noise_N
+        # ln E v − E ln v of the draws' noise: 0 where they agree on it, else known before any label is seen.
+        self.spread_N = torch.zeros_like(self.noise_N)
         if isinstance(belief, GaussianSamples):
-            self.log_noise_N = belief.variance_N_K.double().log() @ belief.log_weights_K.exp()
-        else:
-            self.log_noise_N = self.noise_N.log()
+            log_noise_N = belief.variance_N_K.double().log() @ belief.log_weights_K.exp()
+            self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
         self.variance_N = self._per_point(lambda features_n_D: features_n_D.square().sum(1))
         self.factor_T_D = self.noise_N.new_empty(0, self.features_N_D.shape[1])
         self.total = 0.0
@@ -48,7 +49,7 @@ class GaussianEIG:
     def scores(self) -> Tensor:
         """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
         variance_N = self._per_point(lambda features_n_D: features_n_D.square().sum(1))
-        return 0.5 * ((variance_N + self.noise_N).log() - self.log_noise_N).clamp_min_(0)
+        return 0.5 * ((variance_N / self.noise_N).log1p() + self.spread_N)
 
     def bounds(self) -> Tensor:
         """The scores: gains only fall from there."""
@@ -56,8 +57,7 @@ class GaussianEIG:
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; F | values so far] for each position."""
-        variance_n = self.variance_N[positions] + self.noise_N[positions]
-        return 0.5 * (variance_n.log() - self.log_noise_N[positions]).clamp_min_(0)
+        return 0.5 * ((self.variance_N[positions] / self.noise_N[positions]).log1p() + self.spread_N[positions])
 
     def add(self, position: int) -> float:
         """Take a point: one more Cholesky row, and less variance everywhere."""
@@ -80,7 +80,9 @@ class GaussianEIG:
         positions = positions.to(self.noise_N.device)
         features_B_D = self.features_N_D[positions].double()
         covariance_B_B = features_B_D @ features_B_D.T + self.noise_N[positions].diag()
-        return 0.5 * float(torch.logdet(covariance_B_B) - self.log_noise_N[positions].sum())
+        return 0.5 * float(
+            torch.logdet(covariance_B_B) - (self.noise_N[positions].log() - self.spread_N[positions]).sum()
+        )
 
     def _per_point(self, work: Callable[[Tensor], Tensor]) -> Tensor:
         count, width = self.features_N_D.shape

@@ -17,7 +17,7 @@ from natsel import (
     Power,
     TopK,
 )
-from natsel.methods.registry import METHODS, resolve
+from natsel.choose.registry import METHODS, resolve
 from natsel.objectives import SERVES
 
 NAMES = sorted(METHODS)

@@ -9,8 +9,8 @@ import torch
 
 import natsel
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.choose.selection import exhausted
 from natsel.information import joint_mutual_information
-from natsel.methods.selection import exhausted
 
 
 def random_belief(seed=0, count=20, draws=6, classes=4):

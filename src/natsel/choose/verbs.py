@@ -15,8 +15,8 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.beliefs.arrays import as_integers, as_tensor
 from natsel.capabilities import Capability, Picks
-from natsel.methods.registry import METHODS, Method, missing, resolve
-from natsel.methods.selection import Selection, exhausted
+from natsel.choose.registry import METHODS, Method, missing, resolve
+from natsel.choose.selection import Selection, exhausted
 from natsel.objectives import Reading, read
 
 
@@ -110,6 +110,8 @@ def _generator(seed: int | torch.Generator) -> torch.Generator:
 
 
 def _reading(belief: Belief, targets: Belief | None, labels: Any, generator: torch.Generator) -> Reading:
+    if targets is not None and not isinstance(targets, Belief):
+        raise ValueError(f"targets: expected a belief about the targets, found {type(targets).__name__}")
     if labels is None:
         return Reading(targets, None, generator)
     if isinstance(belief, CategoricalSamples):
@@ -189,7 +191,7 @@ def _pick_warnings(method: Method, state: Any, picks: Picks) -> tuple[str, ...]:
         if len(noisy):
             named = ", ".join(map(str, noisy[:8].tolist())) + (" …" if len(noisy) > 8 else "")
             warnings.append(
-                f"decided by noise: picks {named} lead the runner-up by less than two standard errors;"
-                " EIG(rows=16384) tells them apart better"
+                f"decided by noise: {'picks' if len(noisy) > 1 else 'pick'} {named} led the runner-up by less than two"
+                " standard errors; EIG(rows=16384) tells them apart better"
             )
     return tuple(warnings)

@@ -1,0 +1,11 @@
+"""Every conformance test that takes `device` runs on the CPU and, where there is one, on an accelerator."""
+
+import pytest
+import torch
+
+DEVICES = ["cpu", *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

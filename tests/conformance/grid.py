@@ -1,0 +1,334 @@
+"""The grid that the conformance tests run over, and small pools to run it on.
+
+Nothing here names a method, an objective or a search: all are read from the registries, so that whatever is entered
+there is covered at once. Only beliefs need a line of their own, in MAKERS: how to make a small pool of that kind.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import natsel
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.choose.registry import METHODS, Method, missing
+from natsel.objectives import SERVES, Facts, Objective, Reading, read
+from natsel.search import SEARCHES
+
+Arrays = dict[str, np.ndarray]
+NOTHING = Capability(0)
+ANYTHING = ~NOTHING
+NEGLIGIBLE = 1e-3  # the standard deviation of everything about a certain point
+
+
+# Makers: one for each kind of belief.
+
+
+@dataclass(frozen=True)
+class Maker:
+    """How to make the arrays of one kind of belief, in float64 and named as its constructor names them."""
+
+    arrays: Callable[[np.random.Generator, int, int, int], Arrays]  # (rng, points, draws or features, classes)
+    labels: Callable[[np.random.Generator, Arrays], np.ndarray]  # one a point, possible under the belief
+    certain: Callable[[Arrays], Arrays]  # point 0 made certain; hard zeros elsewhere, where the kind knows them
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def categorical(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    logits_N_K_C = 1.5 * rng.normal(size=(points, 1, classes)) + 1.5 * rng.normal(size=(points, draws, classes))
+    return {"log_probs_N_K_C": log_softmax(logits_N_K_C)}
+
+
+def categorical_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    log_probs_N_C = arrays["log_probs_N_K_C"][:, 0]  # sampled from the first draw, so that one draw allows them
+    return (log_probs_N_C + rng.gumbel(size=log_probs_N_C.shape)).argmax(-1)
+
+
+def categorical_certain(arrays: Arrays) -> Arrays:
+    log_probs_N_K_C = arrays["log_probs_N_K_C"].copy()
+    points, draws, classes = log_probs_N_K_C.shape
+
+    def one_hot(label: Any) -> np.ndarray:
+        return np.where(np.arange(classes) == np.asarray(label)[..., None], 0.0, -np.inf)
+
+    log_probs_N_K_C[0] = one_hot(0)
+    if points > 3 and classes > 1:
+        log_probs_N_K_C[1] = one_hot(np.arange(draws) % classes)  # every draw certain, but of different labels
+        log_probs_N_K_C[2, :, -1] = -np.inf  # a class that no draw allows
+        log_probs_N_K_C[3, 0] = one_hot(classes - 1)  # one draw certain, the others not
+        log_probs_N_K_C[2] = log_softmax(log_probs_N_K_C[2])
+    return {**arrays, "log_probs_N_K_C": log_probs_N_K_C}
+
+
+def gaussian(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {
+        "mean_N_K": 3.0 + rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1)),
+        "variance_N_K": rng.uniform(0.2, 1.5, size=(points, draws)),
+    }
+
+
+def gaussian_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return arrays["mean_N_K"][:, 0] + rng.normal(size=len(arrays["mean_N_K"]))
+
+
+def gaussian_certain(arrays: Arrays) -> Arrays:
+    mean_N_K, variance_N_K = arrays["mean_N_K"].copy(), arrays["variance_N_K"].copy()
+    mean_N_K[0], variance_N_K[0] = mean_N_K[0, 0], NEGLIGIBLE**2
+    return {**arrays, "mean_N_K": mean_N_K, "variance_N_K": variance_N_K}
+
+
+def features(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {
+        "features_N_D": rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1)),
+        "noise": rng.uniform(0.2, 1.5, size=points),
+    }
+
+
+def features_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return rng.normal(size=len(arrays["noise"]))
+
+
+def features_certain(arrays: Arrays) -> Arrays:
+    features_N_D, noise_N = arrays["features_N_D"].copy(), arrays["noise"].copy()
+    features_N_D[0], noise_N[0] = 0.0, NEGLIGIBLE**2
+    return {**arrays, "features_N_D": features_N_D, "noise": noise_N}
+
+
+MAKERS: dict[type[Belief], Maker] = {
+    CategoricalSamples: Maker(categorical, categorical_labels, categorical_certain),
+    GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
+    GaussianFeatures: Maker(features, features_labels, features_certain),
+}
+
+
+def maker(kind: type[Belief]) -> Maker:
+    if kind not in MAKERS:
+        pytest.fail(f"no small pool of {kind.__name__}: add a Maker for it to MAKERS in tests/conformance/grid.py")
+    return MAKERS[kind]
+
+
+# Pools: the arrays of a belief, before any of natsel has touched them.
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Arrays and labels of a belief, which can be permuted, repeated and cast before natsel sees them."""
+
+    kind: type[Belief]
+    arrays: Arrays
+    labels_N: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels_N)
+
+    def axes(self, name: str) -> tuple[str, ...]:
+        """The axes of an array, read off its name: log_probs_N_K_C has N, K and C."""
+        letters = tuple(part for part in name.split("_") if len(part) == 1 and part.isupper())
+        return letters or (("N",) if name in self.kind.points else ())
+
+    @property
+    def all_axes(self) -> set[str]:
+        return {axis for name in self.arrays for axis in self.axes(name)}
+
+    @property
+    def weights_K(self) -> np.ndarray:
+        if "log_weights_K" in self.arrays:
+            return np.exp(self.arrays["log_weights_K"])
+        return np.full(self.length("K"), 1 / self.length("K"))
+
+    def length(self, axis: str) -> int:
+        return next(v.shape[self.axes(name).index(axis)] for name, v in self.arrays.items() if axis in self.axes(name))
+
+    def take(self, order: Any, axis: str = "N") -> "Pool":
+        """The pool with some of its points (or draws, classes, features) in this order, labels moved along."""
+        order = np.asarray(order)
+        arrays = {
+            name: values.take(order, self.axes(name).index(axis)) if axis in self.axes(name) else values
+            for name, values in self.arrays.items()
+        }
+        labels_N = self.labels_N[order] if axis == "N" else self.labels_N
+        if axis == "C":
+            labels_N = np.argsort(order)[labels_N]
+        return Pool(self.kind, arrays, labels_N)
+
+    def certain(self) -> "Pool":
+        """The pool with point 0 made certain, and zero probabilities in others."""
+        arrays = maker(self.kind).certain(self.arrays)
+        return Pool(self.kind, arrays, maker(self.kind).labels(np.random.default_rng(0), arrays))
+
+    def tensors(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+        """The arrays as tensors; weights of draws stay in float64."""
+        return {
+            name: torch.tensor(values, device=device, dtype=dtype if name in self.kind.points else torch.float64)
+            for name, values in self.arrays.items()
+        }
+
+    def belief(self, device: str = "cpu", dtype: torch.dtype = torch.float64, ids: Any = None) -> Belief:
+        return self.kind(**self.tensors(device, dtype), ids_N=ids)  # type: ignore[call-arg]
+
+
+def pool(
+    kind: type[Belief], seed: int = 0, points: int = 24, draws: int = 6, classes: int = 3, weighted: bool = False
+) -> Pool:
+    """A random pool; `weighted` gives the draws uneven weights where the kind has any."""
+    rng = np.random.default_rng(seed)
+    arrays = maker(kind).arrays(rng, points, draws, classes)
+    if weighted and "log_weights_K" in kind.draws:
+        arrays["log_weights_K"] = np.log(rng.dirichlet(np.full(draws, 2.0)))
+    return Pool(kind, arrays, maker(kind).labels(rng, arrays))
+
+
+def crowd(pool: Pool, best: int) -> Pool:
+    """The pool behind 300 copies of its best point: more than a lazy search looks at in one go, all but one useless."""
+    return pool.take([best] * 300 + list(range(len(pool))))
+
+
+# Cases: every point of the grid.
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method on a kind of belief, with the size of pool that its search can afford."""
+
+    method: Method
+    kind: type[Belief]
+
+    @property
+    def points(self) -> int:
+        return 7 if Capability.VALUE in self.method.search.needs else 24
+
+    @property
+    def k(self) -> int:
+        return 2 if Capability.VALUE in self.method.search.needs else 4
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the order of the picks means anything; sets found as a whole come in the order of positions."""
+        return Capability.VALUE not in self.method.search.needs
+
+    def pool(self, seed: int = 0, **shape: Any) -> Pool:
+        return pool(self.kind, seed, **{"points": self.points, **shape})
+
+    def known(self, pool: Pool, belief: Belief) -> dict[str, Any]:
+        """Labels and targets, where the objective needs them."""
+        facts = self.method.facts
+        labels = {"labels": torch.from_numpy(pool.labels_N.copy())} if facts.needs_labels else {}
+        return labels | ({"targets": belief} if facts.needs_targets else {})
+
+    def select(self, pool: Pool, k: int | None = None, belief: Belief | None = None, **options: Any) -> Any:
+        belief = pool.belief() if belief is None else belief
+        known = self.known(pool, belief)
+        return natsel.select(self.method, belief, self.k if k is None else k, **(known | options))
+
+    def score(self, pool: Pool, belief: Belief | None = None, **options: Any) -> Tensor:
+        belief = pool.belief() if belief is None else belief
+        return natsel.score(self.method, belief, **(self.known(pool, belief) | options))
+
+    @cached_property
+    def noisy(self) -> bool:
+        """Whether the scores themselves are noise that belongs to the position."""
+        pool = self.pool()
+        return not torch.equal(self.score(pool, seed=0), self.score(pool, seed=1))
+
+    @cached_property
+    def stochastic(self) -> bool:
+        """Whether batches are drawn: such searches say how probable a batch was."""
+        return self.noisy or self.select(self.pool()).log_prob is not None
+
+
+def default(make: Callable[[], Any]) -> Any:
+    """An objective or a search with its default settings."""
+    try:
+        return make()
+    except TypeError as reason:
+        raise AssertionError(f"{make} cannot be made without arguments ({reason}); give its fields defaults") from None
+
+
+def grid() -> Iterator[Case]:
+    """All registered methods on all beliefs they serve, then all other legal triples with default settings."""
+    named = [Case(method, kind) for method in METHODS.values() for kind in method.beliefs]
+    yield from named
+    covered = {(type(case.method.objective), case.kind, type(case.method.search)) for case in named}
+    for objective, kind in SERVES:
+        for search in SEARCHES:
+            method = Method(default(objective), default(search))
+            if (objective, kind, search) not in covered and not missing(method, kind):
+                yield Case(replace(method, name=f"{objective.__name__}.{search.__name__}"), kind)
+
+
+def covering(cases: list[Case]) -> list[Case]:
+    """Few cases that still hold every objective on every belief, and every search: for what takes long."""
+    seen: set[object] = set()
+    chosen = []
+    for case in cases:
+        parts = {(type(case.method.objective), case.kind), type(case.method.search)}
+        if parts - seen:
+            chosen.append(case)
+            seen |= parts
+    return chosen
+
+
+def named(case: Case) -> Any:
+    return pytest.param(case, id=f"{case.method.name}-{case.kind.__name__}")
+
+
+CASES = list(grid())
+every_case = pytest.mark.parametrize("case", [named(case) for case in CASES])
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An objective on a kind of belief: what a state is made of."""
+
+    objective: Objective
+    kind: type[Belief]
+
+    @property
+    def offers(self) -> Capability:
+        offers: Capability = SERVES[type(self.objective), self.kind].offers
+        return offers
+
+    def state(self, pool: Pool, device: str = "cpu", seed: int = 0, labels: bool = True) -> Any:
+        belief = pool.belief(device)
+        labels_N = torch.from_numpy(pool.labels_N.copy()).to(device) if labels else None
+        return read(self.objective, belief, Reading(belief, labels_N, torch.Generator().manual_seed(seed)))
+
+    def searches(self, needs: Capability) -> list[Any]:
+        """All searches on this pair that need one of these."""
+        return [s() for s in SEARCHES if s.needs & needs and not s.needs & ~self.offers]
+
+
+def pairs(offering: Capability = NOTHING, where: Callable[[Facts], bool] = lambda facts: True) -> Any:
+    """Parametrises `pair` over all objectives and beliefs that offer this and whose facts are so."""
+    found = [Pair(default(objective), kind) for objective, kind in SERVES]
+    return pytest.mark.parametrize(
+        "pair",
+        [
+            pytest.param(pair, id=f"{type(pair.objective).__name__}-{pair.kind.__name__}")
+            for pair in found
+            if offering in pair.offers and where(pair.objective.facts)
+        ],
+    )
+
+
+def subclasses(base: type) -> Iterator[type]:
+    """All classes of natsel below a base, abstract ones left out."""
+    for cls in base.__subclasses__():
+        yield from subclasses(cls)
+        if cls.__module__.startswith("natsel.") and not inspect.isabstract(cls):
+            yield cls
+
+
+def at(positions: Any, device: str = "cpu") -> Tensor:
+    return torch.tensor(list(positions), dtype=torch.int64, device=device)

@@ -1,0 +1,314 @@
+"""The facts every objective declares, verified by brute force on random pools, and the protocol of its states.
+
+An objective whose `quantity` has no reference in references.py fails until it is given one.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+from conformance.grid import ANYTHING, Pair, Pool, at, crowd, pairs, pool
+from conformance.references import REFERENCES, SET_REFERENCES
+from natsel.beliefs import CategoricalSamples
+from natsel.capabilities import Capability
+from natsel.information.joint import joint_mutual_information
+from natsel.objectives import SERVES
+
+SEEDS = range(3)
+POINTS = 6
+SETS = [subset for size in range(4) for subset in combinations(range(POINTS), size)]
+
+
+def pools(pair: Pair, points: int = POINTS, seeds: range = SEEDS) -> Iterator[Pool]:
+    """Random pools with even and uneven weights, with zeros and a certain point, with copies, with one draw."""
+    for seed in seeds:
+        yield pool(pair.kind, seed, points, weighted=bool(seed % 2))
+    yield pool(pair.kind, 10, points, weighted=True).certain()
+    yield pool(pair.kind, 11, points).take(np.resize([0, 1, 0], points))
+    yield pool(pair.kind, 12, points, draws=1)
+
+
+# What the scores are.
+
+
+def check_bound(found: np.ndarray, expected: np.ndarray, bound: str, exact: bool, tolerance: float = 1e-9) -> None:
+    if exact or bound in ("exact", "upper"):
+        assert (found >= expected - tolerance).all(), f"found {found}, which is less than {expected}"
+    if exact or bound in ("exact", "lower"):
+        assert (found <= expected + tolerance).all(), f"found {found}, which is more than {expected}"
+
+
+@pairs(where=lambda facts: facts.units != "none")
+def test_scores_are_the_declared_quantity_or_bound_it(pair, device):
+    key = (pair.objective.facts.quantity, pair.kind)
+    assert key in REFERENCES, f"no reference for {key[0]!r} on {pair.kind.__name__}: add one to references.py"
+    work, exact = REFERENCES[key]
+    gap = 0.0
+    for given in pools(pair, points=9):
+        found, expected = pair.state(given, device).scores().cpu().numpy(), work(given)
+        check_bound(found, expected, pair.objective.facts.bound, exact)
+        gap = max(gap, float(np.abs(found - expected).max()))
+    assert exact or gap > 1e-6, "the reference allows a bound, but the scores are exact: say so there"
+
+
+@pairs(Capability.GAINS)
+def test_values_of_sets_are_the_declared_quantity_or_bound_it(pair, device):
+    key = (pair.objective.facts.quantity, pair.kind)
+    assert key in SET_REFERENCES, f"no reference for sets of {key[0]!r} on {pair.kind.__name__}: see references.py"
+    work, exact = SET_REFERENCES[key]
+    for given in pools(pair, seeds=range(2)):
+        state = pair.state(given, device)
+        for subset in [(0,), (1, 2), (3, 0), *([(0, 1, 2), (1, 3, 4, 5)] if exact else [])]:
+            expected = np.array(work(given.take(subset)))
+            check_bound(np.array(state.value(at(subset))), expected, pair.objective.facts.bound, exact, 1e-8)
+            if pair.kind is CategoricalSamples:
+                belief = given.take(subset).belief()
+                assert joint_mutual_information(belief.log_probs_N_K_C, belief.log_weights_K) == pytest.approx(expected)
+
+
+@pairs(Capability.VALUE)
+def test_the_value_of_a_point_is_its_score_and_of_none_is_zero(pair, device):
+    for given in pools(pair):
+        state = pair.state(given, device)
+        assert state.value(at([])) == 0
+        alone = [state.value(at([point])) for point in range(len(given))]
+        np.testing.assert_allclose(alone, state.scores().cpu(), rtol=1e-9, atol=1e-9)
+        assert state.value(at([0, 2, 1])) == pytest.approx(state.value(at([1, 0, 2])), abs=1e-9), "sets have no order"
+
+
+# Signs and shapes.
+
+
+def lowest(pair: Pair, device: str) -> float:
+    return min(float(pair.state(given, device).scores().min()) for given in pools(pair, 24, range(20)))
+
+
+@pairs(where=lambda facts: facts.nonnegative)
+def test_scores_claimed_to_be_nonnegative_are(pair, device):
+    assert lowest(pair, device) >= 0
+
+
+@pytest.mark.parametrize("objective", [o for o in dict.fromkeys(o for o, _ in SERVES) if not o.facts.nonnegative])
+def test_scores_not_claimed_to_be_nonnegative_are_not(objective, device):
+    found = {kind.__name__: lowest(Pair(objective(), kind), device) for o, kind in SERVES if o is objective}
+    assert min(found.values()) < 0, f"the lowest scores found are {found}: claim that they are nonnegative"
+
+
+def values(state: object) -> dict[frozenset[int], float]:
+    return {frozenset(subset): state.value(at(subset)) for subset in SETS}  # type: ignore[attr-defined]
+
+
+@pairs(Capability.VALUE, where=lambda facts: facts.monotone or facts.submodular)
+def test_monotone_and_submodular_as_declared(pair, device):
+    facts = pair.objective.facts
+    for given in pools(pair):
+        value = values(pair.state(given, device))
+        for smaller in (s for s in value if len(s) < 3):
+            for x in set(range(POINTS)) - smaller:
+                gain = value[smaller | {x}] - value[smaller]
+                assert not facts.monotone or gain >= -1e-10, f"{x} added to {set(smaller)} gains {gain}"
+                for y in set(range(POINTS)) - smaller - {x} if len(smaller) < 2 else ():
+                    later = value[smaller | {x, y}] - value[smaller | {y}]
+                    assert not facts.submodular or later <= gain + 1e-10, (
+                        f"{x} gains {gain} on {set(smaller)} and more, {later}, once {y} was added"
+                    )
+
+
+@pairs(Capability.GAINS)
+def test_states_declare_submodularity_as_their_objective_does(pair):
+    assert pair.state(pool(pair.kind)).submodular == pair.objective.facts.submodular
+
+
+@pairs()
+def test_labels_are_read_where_they_are_needed_and_nowhere_else(pair, device):
+    given = pool(pair.kind, weighted=True)
+    scores_N = pair.state(given, device).scores()
+    if not pair.objective.facts.needs_labels:
+        assert torch.equal(pair.state(given, device, labels=False).scores(), scores_N)
+        return
+    with pytest.raises(ValueError, match="labels"):
+        pair.state(given, device, labels=False)
+    others = Pool(given.kind, given.arrays, np.roll(given.labels_N, 1))
+    changed = given.labels_N != others.labels_N
+    assert changed.any()
+    moved = (pair.state(others, device).scores() != scores_N).cpu().numpy()
+    assert (moved == changed).all(), "scores move exactly where labels do"
+
+
+# The protocol of states that build a batch.
+
+
+@pairs(Capability.GAINS)
+def test_gains_are_differences_of_values(pair, device):
+    for given in pools(pair):
+        state = pair.state(given, device)
+        everyone = at(range(POINTS), device)
+        assert state.total == 0
+        torch.testing.assert_close(state.gains(everyone), state.scores(), rtol=1e-9, atol=1e-9)
+        taken: list[int] = []
+        for position in np.random.default_rng(0).permutation(POINTS)[:4].tolist():
+            predicted = state.gains(everyone)
+            worth = state.value(at(taken))
+            differences = [state.value(at([*taken, p])) - worth for p in range(POINTS) if p not in taken]
+            free = at((p for p in range(POINTS) if p not in taken), device)
+            assert state.exact, "so few label configurations need no sampling"
+            np.testing.assert_allclose(predicted[free].cpu(), differences, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(state.gains(free.flip(0)), predicted[free].flip(0), rtol=1e-9, atol=1e-12)
+            assert state.add(position) == pytest.approx(float(predicted[position]), abs=1e-9)
+            taken.append(position)
+            assert state.total == pytest.approx(state.value(at(taken)), abs=1e-9)
+
+
+@pairs(Capability.GAINS)
+def test_bounds_and_what_remains_are_upper_bounds(pair, device):
+    for given in pools(pair, points=24):
+        state = pair.state(given, device)
+        short_N = (state.scores() - state.bounds()).cpu()
+        assert short_N.max() <= 1e-10, f"bounds are {short_N.max():.2g} below the gains they are to bound"
+    for given in pools(pair):
+        state = pair.state(given, device)
+        taken: set[int] = set()
+        for position in (0, 3, 1, 5):
+            for size in range(1, POINTS + 1):
+                for more in combinations(range(POINTS), size):
+                    added = state.value(at(taken.union(more))) - state.total
+                    assert added <= state.remaining + 1e-9, f"{more} add {added} to {taken}, more than remains"
+            state.add(position)
+            taken.add(position)
+    for seed in range(20, 30):  # few draws, which six points tell apart almost wholly: next to nothing remains
+        state = pair.state(pool(pair.kind, seed, POINTS, draws=2), device)
+        for position in range(POINTS):
+            left = state.value(at(range(POINTS))) - state.total
+            assert left <= state.remaining + 1e-9, f"seed {seed}: {position} points leave {left}"
+            state.add(position)
+
+
+def plain_greedy(state: object, k: int, allowed: list[int], device: str) -> list[int]:
+    """All candidates at every step, ties to the lower position, until nothing remains to be gained."""
+    taken: list[int] = []
+    while len(taken) < k and state.remaining > 1e-10:  # type: ignore[attr-defined]
+        free = [position for position in allowed if position not in taken]
+        gains = state.gains(at(free, device))  # type: ignore[attr-defined]
+        taken.append(free[int((gains >= gains.max() - 1e-10).nonzero()[0])])
+        state.add(taken[-1])  # type: ignore[attr-defined]
+    return taken
+
+
+def near_ties(pair: Pair) -> Pool:
+    """More near-copies than a lazy search looks at in one go, their gains some 1e-8 apart: far more than rounding."""
+    rng = np.random.default_rng(0)
+    copies = pool(pair.kind, 1).take([0] * 600)
+    jittered = {
+        name: values * (1 + 1e-8 * rng.normal(size=values.shape)) if name in pair.kind.points else values
+        for name, values in copies.arrays.items()
+    }
+    return Pool(pair.kind, jittered, copies.labels_N)
+
+
+@pairs(Capability.GAINS)
+def test_lazy_search_picks_what_plain_greedy_picks(pair, device):
+    large = {f"seed {seed}": pool(pair.kind, seed, 600, weighted=bool(seed % 2)) for seed in SEEDS}
+    best = int(pair.state(large["seed 1"]).scores().argmax())
+    ties = {"a crowd": crowd(large["seed 1"], best), "near ties": near_ties(pair)}
+    small = {str(index): given for index, given in enumerate(pools(pair, 24))}
+    for name, given in (small | large | ties).items():
+        allowed = [position for position in range(len(given)) if position % 7]
+        allowed_N = torch.zeros(len(given), dtype=torch.bool)
+        allowed_N[allowed] = True
+        expected = plain_greedy(pair.state(given, device), 4, allowed, device)
+        for search in pair.searches(Capability.GAINS):
+            found = search(pair.state(given, device), 4, allowed_N, torch.Generator()).positions.tolist()
+            assert found[: len(expected)] == expected, f"{name}: {search} picked {found}, plain greedy {expected}"
+
+
+@pairs(Capability.GAINS | Capability.VALUE, where=lambda facts: facts.monotone and facts.submodular)
+def test_greedy_reaches_its_share_of_the_best_batch(pair, device):
+    everyone = torch.ones(7, dtype=torch.bool)
+    for given in pools(pair, 7, range(30)):
+        for k in (1, 3):
+            worth = [pair.state(given, device).value(at(subset)) for subset in combinations(range(7), k)]
+            for search in pair.searches(Capability.GAINS):
+                found = search(pair.state(given, device), k, everyone, torch.Generator())
+                value = pair.state(given, device).value(found.positions)
+                assert found.total == pytest.approx(value, abs=1e-9)
+                share = 1 if k == 1 else 1 - 1 / np.e
+                assert value >= share * max(worth) - 1e-9, f"k={k}: {value} of {max(worth)}"
+            for search in pair.searches(Capability.VALUE):
+                found = search(pair.state(given, device), k, everyone, torch.Generator())
+                assert found.total == pytest.approx(max(worth), abs=1e-9)
+
+
+@pairs()
+def test_every_search_keeps_to_what_is_allowed(pair, device):
+    for seed, points in ((0, 9), (1, 9), (2, 1)):
+        given = pool(pair.kind, seed, points)
+        allowed_N = torch.from_numpy(np.random.default_rng(seed).random(points) < 0.6)
+        allowed_N[-1] = True
+        allowed = allowed_N.nonzero().squeeze(1).tolist()
+        for search in pair.searches(ANYTHING):
+            for k in {0, 1, len(allowed) // 2, len(allowed)}:
+                picks = search(pair.state(given, device), k, allowed_N, torch.Generator().manual_seed(seed))
+                positions, where = picks.positions.tolist(), f"{search}, k={k}: {picks}"
+                assert len(set(positions)) == len(positions) == k, where
+                assert set(positions) <= set(allowed), where
+                assert picks.positions.dtype == torch.int64, where
+                assert picks.scores.dtype == torch.float64, where
+                assert picks.positions.device.type == picks.scores.device.type == "cpu", where
+                assert allowed_N.nonzero().squeeze(1).tolist() == allowed, "the mask was written to"
+
+
+ROUGH = [
+    pytest.param(Pair(objective(rows=12), kind), id=f"{objective.__name__}-{kind.__name__}")
+    for objective, kind in SERVES
+    if "rows" in objective.__dataclass_fields__ and hasattr(SERVES[objective, kind], "terms")
+]
+
+
+@pytest.mark.parametrize("pair", ROUGH)
+def test_estimates_from_too_few_rows_are_right_on_average(pair, device):
+    """Thinning leaves every gain of a fixed batch unbiased; states say that they are no longer exact."""
+    given = pool(pair.kind, 4, points=7, weighted=True)
+    batch, rest = [0, 1, 2, 3, 4], at([5, 6], device)
+    exact = Pair(type(pair.objective)(), pair.kind).state(given, device)
+    totals, laters = [], []
+    for seed in range(200):
+        state = pair.state(given, device, seed=seed)
+        gains = [state.add(position) for position in batch]
+        assert not state.exact
+        assert min(gains) >= -1e-9, f"gains {gains}"
+        assert state.remaining >= 0
+        totals.append(state.total)
+        laters.append(state.gains(rest).cpu().numpy())
+    for position in batch:
+        exact.add(position)
+    for name, found, expected in (
+        ("total", np.array(totals)[:, None], np.array([exact.total])),
+        ("gains", np.array(laters), exact.gains(rest).cpu().numpy()),
+    ):
+        error = found.std(0) / np.sqrt(len(found))
+        assert (error > 0).all(), f"{name} do not depend on the seed"
+        assert (abs(found.mean(0) - expected) < 4 * error).all(), f"{name}: {found.mean(0)} ± {error}, exact {expected}"
+
+
+@pytest.mark.parametrize("pair", ROUGH)
+def test_terms_of_a_race_sum_to_the_gains(pair, device):
+    """On the last level to the accuracy of float32; on rougher ones as well as their own doubt says."""
+    given = pool(pair.kind, 4, points=40, weighted=True)
+    state = Pair(type(pair.objective)(), pair.kind).state(given, device)
+    everyone = at(range(len(given)), device)
+    for position in range(7):
+        gain_N, last = state.gains(everyone), state.level_count - 1
+        found_N = state.terms(everyone, last).sum(1).double()
+        torch.testing.assert_close(found_N, gain_N, rtol=0, atol=2e-6)
+        for level in range(last):
+            terms_N_R, doubt_R = state.terms(everyone, level), state.doubt(level)
+            assert terms_N_R.shape == (len(given), len(doubt_R))
+            assert ((doubt_R >= 0) & (doubt_R < 1)).all(), "doubt is 1 minus a chance"
+            lag_N = terms_N_R.sum(1) - terms_N_R[0].sum() - (gain_N - gain_N[0])
+            error_N = ((terms_N_R - terms_N_R[0]).square() @ doubt_R).sqrt()
+            assert (lag_N.abs() <= 5 * error_N + 1e-5).all(), f"level {level}: {lag_N} with errors {error_N}"
+        state.add(position)
+    assert last > 0, "no rough level was ever read"

@@ -1,0 +1,250 @@
+"""Symmetries and edges: what every objective, read from a belief and maximised by a search, must survive.
+
+Also which points of the grid are refused, and whether the refusals help.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+import torch
+
+import natsel
+from conformance.grid import CASES, MAKERS, Case, Pool, default, every_case, named, pool, subclasses
+from natsel.beliefs import Belief
+from natsel.capabilities import Capability
+from natsel.choose.registry import METHODS, Method, missing, resolve
+from natsel.objectives import SERVES, Objective
+from natsel.search import SEARCHES
+
+
+def check_batch(selection: natsel.Selection, k: int, ids: Iterable[int], where: str = "") -> None:
+    """k distinct ids out of those given, with finite numbers."""
+    picked = selection.indices.tolist()
+    assert len(picked) == len(set(picked)) == k, f"{where}: asked for {k} distinct ids, got {picked}"
+    assert set(picked) <= set(ids), f"{where}: picked ids nobody offered: {picked}"
+    assert selection.scores.shape == (k,), where
+    assert selection.scores.isfinite().all(), f"{where}: scores {selection.scores.tolist()}"
+    assert np.isfinite(selection.total), f"{where}: total {selection.total}"
+
+
+def check_pool(case: Case, pool: Pool, device: str, where: str = "") -> None:
+    """Scores are numbers and a batch can be had."""
+    belief = pool.belief(device)
+    scores_N = case.score(pool, belief)
+    assert scores_N.shape == (len(pool),), where
+    assert scores_N.isfinite().all(), f"{where}: scores {scores_N.tolist()}"
+    k = min(case.k, len(pool))
+    check_batch(case.select(pool, k, belief), k, range(len(pool)), where)
+
+
+# Symmetries.
+
+
+@every_case
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+def test_permuting_points_permutes_scores_and_picks(case, weighted, device):
+    straight = case.pool(weighted=weighted)
+    order = np.random.default_rng(1).permutation(len(straight))
+    shuffled = straight.take(order)
+    before = case.select(straight, belief=straight.belief(device))
+    after = case.select(shuffled, belief=shuffled.belief(device, ids=order))
+    check_batch(after, case.k, range(len(straight)))
+    if case.noisy:  # noise belongs to the position
+        return
+    scores_N = case.score(shuffled, shuffled.belief(device))
+    torch.testing.assert_close(scores_N, case.score(straight, straight.belief(device))[order], rtol=1e-9, atol=1e-12)
+    if case.stochastic:
+        scores_B = case.score(straight, straight.belief(device)).cpu()[after.indices]
+        torch.testing.assert_close(after.scores, scores_B, rtol=1e-9, atol=1e-12)
+    elif case.in_order:
+        assert after.indices.tolist() == before.indices.tolist()
+    else:
+        assert set(after) == set(before)
+
+
+@every_case
+def test_order_of_draws_classes_and_features_is_immaterial(case, device):
+    straight = case.pool(weighted=True)
+    scores_N = case.score(straight, straight.belief(device))
+    for axis in straight.all_axes - {"N"}:
+        shuffled = straight.take(np.roll(np.arange(straight.length(axis)), 1), axis)
+        found_N = case.score(shuffled, shuffled.belief(device))
+        torch.testing.assert_close(found_N, scores_N, rtol=1e-9, atol=1e-9, msg=lambda m, a=axis: f"axis {a}: {m}")
+
+
+@pytest.mark.parametrize("case", [named(case) for case in CASES if "log_weights_K" in case.kind.draws])
+def test_a_draw_of_weight_zero_counts_nothing(case, device):
+    without = case.pool(weighted=True)
+    padded = without.take([0, 1, 2, 3, 4, 5, 5], "K")
+    padded.arrays["log_weights_K"][-1] = -np.inf
+    for values in (values for name, values in padded.arrays.items() if name in case.kind.points):
+        values[:, -1] = values[::-1, -1].copy()  # some other prediction
+    one, two = without.belief(device), padded.belief(device)
+    torch.testing.assert_close(case.score(padded, two), case.score(without, one), rtol=1e-9, atol=1e-12)
+    assert case.select(padded, belief=two).indices.tolist() == case.select(without, belief=one).indices.tolist()
+
+
+# Edges.
+
+
+@every_case
+def test_copies_are_picked_once_each(case, device):
+    copies = case.pool().take([0, 1] * 12 if case.points == 24 else [0, 1, 0, 1, 0, 1, 0])
+    check_pool(case, copies, device=device)
+    check_pool(case, case.pool().take([0] * case.points), device=device)
+
+
+@every_case
+def test_ties_go_to_the_lower_position_or_to_chance(case, device):
+    """Rounding must not choose among points that are worth the same, nor must a search that draws take the first."""
+    for name, flat in {
+        "copies": case.pool().take([0] * case.points),
+        "one draw": case.pool(seed=5, draws=1),
+        "one class": case.pool(seed=5, classes=1),
+    }.items():
+        belief = flat.belief(device)
+        scores_N = case.score(flat, belief)
+        if case.stochastic:
+            batches = {tuple(case.select(flat, belief=belief, seed=seed)) for seed in range(12)}
+            assert len(batches) > 1, f"{name}: twelve seeds gave the same batch {batches}"
+        elif (scores_N == scores_N[0]).all() or (
+            # Vector and scalar code may differ in the last bit; searches that compare gains must not notice.
+            Capability.SCORES not in case.method.search.needs and torch.allclose(scores_N, scores_N[:1], rtol=1e-14)
+        ):
+            picked = case.select(flat, belief=belief).indices.tolist()
+            assert picked == list(range(case.k)), f"{name}: every point scores {scores_N[0]}, yet {picked} were picked"
+        else:
+            assert name != "copies", f"copies of a point score differently: {scores_N.tolist()}"
+
+
+@every_case
+def test_zero_probabilities_give_numbers_and_certainty_is_worth_least(case, device):
+    certain = case.pool(seed=3).certain()
+    check_pool(case, certain, device=device)
+    if case.noisy or case.method.facts.units == "none":
+        return
+    scores_N = case.score(certain, certain.belief(device))
+    assert scores_N[0] <= scores_N.min() + 1e-12, f"the certain point scores {scores_N[0]} in {scores_N.tolist()}"
+    assert scores_N[0] < scores_N.max(), "every point is worth as little as the certain one"
+    if not case.stochastic:
+        assert 0 not in case.select(certain, belief=certain.belief(device)).indices, "the certain point was picked"
+
+
+SHAPES = {
+    "one draw": {"draws": 1},
+    "one class": {"classes": 1},
+    "two classes": {"classes": 2},
+    "one point": {"points": 1},
+    "one of everything": {"points": 1, "draws": 1, "classes": 1},
+}
+
+
+@every_case
+def test_small_shapes(case, device):
+    for name, shape in SHAPES.items():
+        check_pool(case, case.pool(**shape), device, where=name)
+        check_pool(case, case.pool(**shape).certain(), device, where=f"{name}, the first point certain")
+
+
+@every_case
+def test_k_runs_from_none_to_all(case, device):
+    everything = case.pool()
+    belief = everything.belief(device)
+    none = case.select(everything, 0, belief)
+    assert len(none) == 0
+    assert none.total == 0
+    assert none.scores.shape == (0,)
+    check_batch(case.select(everything, len(everything), belief), len(everything), range(len(everything)))
+    for k in (len(everything) + 1, -1):
+        with pytest.raises(ValueError, match=r"^k: "):
+            case.select(everything, k, belief)
+
+
+# Which pairs are legal.
+
+ILLEGAL = [
+    pytest.param(method, kind, id=f"{objective.__name__}-{kind.__name__}-{search.__name__}")
+    for objective, kind in SERVES
+    for search in SEARCHES
+    if missing(method := Method(default(objective), default(search)), kind)
+]
+
+
+@pytest.mark.parametrize(("method", "kind"), ILLEGAL)
+def test_a_search_that_needs_more_is_refused_with_a_remedy(method, kind):
+    asked = Case(method, kind)
+    with pytest.raises(ValueError, match=type(method.search).__name__) as refusal:
+        asked.select(asked.pool())
+    said = str(refusal.value)
+    assert type(method.objective).__name__ in said, said
+    remedies = {search for search in SEARCHES if search.__name__ in said.partition(";")[2].replace(",", " ").split()}
+    assert remedies, f"no search to use instead is named: {said}"
+    wrong = [search.__name__ for search in remedies if missing(Method(method.objective, search()), kind)]
+    assert not wrong, f"the remedy {wrong} is just as illegal: {said}"
+
+
+UNSERVED = [
+    pytest.param(objective, kind, id=f"{objective.__name__}-{kind.__name__}")
+    for objective in dict.fromkeys(objective for objective, _ in SERVES)
+    for kind in MAKERS
+    if (objective, kind) not in SERVES
+]
+
+
+@pytest.mark.parametrize(("objective", "kind"), UNSERVED)
+@pytest.mark.parametrize("verb", ["score", "select"])
+def test_a_belief_that_cannot_be_read_is_refused_with_a_remedy(objective, kind, verb):
+    asked = Case(Method(default(objective), natsel.TopK()), kind)
+    with pytest.raises(ValueError, match=objective.__name__) as refusal:
+        getattr(asked, verb)(asked.pool())
+    said = str(refusal.value)
+    assert kind.__name__ in said, said
+    assert any(b.__name__ in said for o, b in SERVES if o is objective), f"no belief to use instead is named: {said}"
+
+
+WANTING = [
+    pytest.param(case, argument, id=f"{case.method.name}-{case.kind.__name__}-{argument}")
+    for case in CASES
+    for argument in ("labels", "targets")
+    if getattr(case.method.facts, f"needs_{argument}")
+]
+
+
+@pytest.mark.parametrize(("case", "argument"), WANTING)
+@pytest.mark.parametrize("verb", ["score", "select"])
+def test_missing_labels_and_targets_are_refused(case, argument, verb):
+    with pytest.raises(ValueError, match=rf"{argument}.*{type(case.method.objective).__name__}.*pass"):
+        getattr(case, verb)(case.pool(), **{argument: None})
+
+
+# Nothing escapes this suite.
+
+
+@pytest.mark.parametrize("kind", sorted(subclasses(Belief), key=lambda kind: kind.__name__))
+def test_every_belief_has_a_small_pool(kind):
+    assert kind in MAKERS, f"there is no small pool of {kind.__name__}: add a Maker for it to MAKERS in grid.py"
+    assert len(pool(kind).belief()) == 24
+    assert any(kind is served for _, served in SERVES), f"no objective reads {kind.__name__}"
+
+
+def test_every_objective_and_search_is_registered():
+    objectives = {objective for objective, _ in SERVES}
+    assert set(subclasses(Objective)) <= objectives, "an objective that no belief serves"
+    exported = {
+        value for module in (natsel, natsel.search) for value in vars(module).values() if isinstance(value, type)
+    }
+    assert {value for value in exported if hasattr(value, "needs")} <= set(SEARCHES), "a search missing from SEARCHES"
+    assert {type(method.search) for method in METHODS.values()} <= set(SEARCHES)
+    assert {type(case.method.objective) for case in CASES} == objectives
+    assert {type(case.method.search) for case in CASES} == set(SEARCHES)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_serves_a_belief_and_answers_to_its_names(name):
+    method = METHODS[name]
+    assert method.beliefs, f"{name} runs on no belief"
+    assert name == name.lower().replace("_", "-").replace(" ", "-"), "names are lower-case with dashes"
+    for alias in (name, *method.aliases, name.upper(), name.replace("-", "_")):
+        assert resolve(alias) is method, f"{alias!r} resolves to {resolve(alias).name!r}"
+    assert method.source, f"{name} does not say where it comes from"
