@@ -65,17 +65,22 @@ def chunked(work: Callable[[slice], Tensor], count: int, bytes_each: int, device
     tensor(90)
     """
     size = rows_per_chunk(bytes_each, device)
-    done: list[Tensor] = []
+    whole: Tensor | None = None
     start = 0
-    while start < count or not done:
+    while start < count or whole is None:
         part = slice(start, min(start + size, count))
         result = attempt(work, part)
         if result is None:
             size = max(1, (part.stop - part.start) // 2)
             continue
-        done.append(result)
-        start = max(part.stop, 1)
-    return torch.cat(done) if len(done) > 1 else done[0]
+        if whole is None:
+            if part.stop == count:
+                return result
+            # One tensor to write to: results kept one by one would lie between the chunks' own memory and pin it.
+            whole = result.new_empty((count, *result.shape[1:]))
+        whole[part] = result
+        start = part.stop
+    return whole
 
 
 def attempt(work: Callable[[slice], Tensor], part: slice) -> Tensor | None:

@@ -244,7 +244,8 @@ def test_a_race_finds_the_leader_and_how_far_it_leads(levels):
         state, best = track(seed, lead=0.02, levels=levels)
         choice = race(state, state.bounds())
         assert choice.position == best
-        assert choice.gap == pytest.approx(0.02, abs=1e-5)
+        # The runner-up may have left the race early; its place is then taken by the next finalist.
+        assert 0.02 - 1e-5 <= choice.gap < (0.02 + 1e-5 if levels == (1,) else 0.03)
         assert choice.error == 0.0
 
 

@@ -24,7 +24,7 @@ from natsel.objectives.protocol import Reading, serves
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
 # A CPU pays for arithmetic, an accelerator for every call.
-LEVELS = {"cpu": (32, 128, 512, 2048)}
+LEVELS = {"cpu": (64, 256, 1024)}
 _LEVELS_ELSEWHERE = (512,)
 
 # Products of tiny numbers become denormal, on which a CPU is 80 times slower. None of these floors moves a gain by
@@ -158,9 +158,9 @@ class _Pool:
         self.log_probs_N_K_C = belief.log_probs_N_K_C
         self.weights_K = belief.log_weights_K.exp().float()
         self.held = 4 * count * draws * (classes + 1) <= memory_budget() // 2
-        make = torch.empty if self.held else lambda *shape, device: torch.empty(0, *shape[1:], device=device)
-        self.probs_N_C_K = make(count, classes, draws, device=belief.device)
-        self.noise_N_K = make(count, draws, device=belief.device)
+        kept = count if self.held else 0
+        self.probs_N_C_K = torch.empty(kept, classes, draws, device=belief.device)
+        self.noise_N_K = torch.empty(kept, draws, device=belief.device)
         self.bald_N = chunked(self._prepare, count, 16 * draws * classes, belief.device)
 
     def members(self, positions: Tensor) -> tuple[Tensor, Tensor]:

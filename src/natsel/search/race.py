@@ -3,7 +3,7 @@
     gain_n = Σ_m g_nm,      Var(gain_a − gain_b) ≈ Σ_m doubt_m (g_am − g_bm)²
 
 All candidates see the same rows, so the error of a difference is far smaller than that of a gain. Candidates run on
-the few rows of the first level in the order of their bounds until the next bound cannot win; those within three
+the few rows of the first level in the order of their bounds until the next bound cannot win; those within two
 standard errors of the leader go on to more rows; what float32 cannot tell apart is decided in float64 on all rows.
 Spec 03b, 3–4.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from natsel.capabilities import Choice, Raced
 
-_SIGMAS = 3.0
+_SIGMAS = 2.0
 # float32 gains move by about 1e-6 with the order of summation, that is with chunk sizes, threads and devices.
 _CLOSE = 1e-5
 _TIE = 1e-10
@@ -35,7 +35,7 @@ class _Field:
     gain_n: Tensor
 
     def narrowed(self, doubt_R: Tensor) -> "_Field":
-        """Those that may still win: within three standard errors of the leader, and never fewer than a handful."""
+        """Those that may still win: within two standard errors of the leader, and never fewer than a handful."""
         leader = int(self.gain_n.argmax())
         lag_n = self.gain_n[leader] - self.gain_n
         upside_n = _SIGMAS * self.errors(leader, doubt_R) - lag_n

@@ -1,0 +1,162 @@
+"""The benchmark itself, tiny and without peers: jobs run in this process instead of fresh ones."""
+
+import gc
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from natsel import bench
+from natsel.bench import processes, worker
+from natsel.bench.cases import SETS, Case, cases_of
+from natsel.bench.compare import compare, judge
+from natsel.bench.peer_worker import Meter, versions
+from natsel.bench.pools import digits_pool, from_file, gaussian_pool
+from natsel.bench.quality import quality
+from natsel.bench.reference import reference_batch
+from natsel.information.joint import ExactJointEntropy
+
+TINY = Case("tiny", "batchbald", "gaussian", N=200, K=8, C=3, k=3, contenders=("natsel", "redux", "bare-pass"))
+ABSENT = {"batchbald-redux": "not installed", "baal": "not installed"}
+
+
+class Here(processes.Workers):
+    """Workers without processes."""
+
+    def _call(self, command: list[str], job: dict[str, Any]) -> dict[str, Any]:
+        job = json.loads(json.dumps({"threads": self.threads, "seed": self.seed, **job}))
+        do = {**vars(worker), "bare-pass": worker.bare_pass, "versions": lambda job: {"unusable": ABSENT}}
+        result: dict[str, Any] = json.loads(json.dumps(do[job["do"]](job)))
+        return result
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_pools_are_distributions_and_follow_their_seed() -> None:
+    gaussian = [gaussian_pool(20, 5, 4) for _ in range(2)]
+    digits = [digits_pool(1800, 5)[-20:] for _ in range(2)]
+    for log_probs_N_K_C, again_N_K_C in (gaussian, digits):
+        assert log_probs_N_K_C.dtype == torch.float32
+        torch.testing.assert_close(log_probs_N_K_C.exp().sum(-1), torch.ones(20, 5))
+        assert torch.equal(log_probs_N_K_C, again_N_K_C)
+    assert not torch.equal(gaussian_pool(20, 5, 4), gaussian_pool(20, 5, 4, seed=1))
+
+
+def test_a_pool_can_come_from_a_file(tmp_path: Path) -> None:
+    log_probs_N_K_C = gaussian_pool(6, 2, 3)
+    np.save(tmp_path / "pool.npy", log_probs_N_K_C.double().numpy())
+    torch.testing.assert_close(from_file(tmp_path / "pool.npy"), log_probs_N_K_C)
+
+
+def test_rows_say_what_was_measured_and_what_is_missing() -> None:
+    with Here() as workers:
+        own, missing, bare = compare(TINY, workers, unusable=ABSENT, repeat=2, configurations=2_000)
+    assert own["status"] == "ok"
+    assert own["cpu_ratio"] == own["wall_ratio"] == own["memory_ratio"] == 1
+    assert own["cpu_s"] > 0
+    assert len(own["cpu_s_runs"]) == 2
+    assert len(set(own["indices"])) == 3
+    assert 0 < own["information"] <= math.log(8)
+    assert (missing["status"], missing["note"]) == ("missing", "float32, its default; not installed")
+    assert bare["information"] is None
+
+
+def test_a_failing_contender_has_a_row_and_stops_nobody() -> None:
+    class Broken(Here):
+        def peers(self, **job: Any) -> dict[str, Any]:
+            raise processes.Failed("killed by SIGKILL")
+
+    with Broken() as workers:
+        rows = compare(TINY, workers, unusable={}, repeat=1, configurations=500)
+    assert [row["status"] for row in rows] == ["ok", "failed", "ok"]
+    assert "SIGKILL" in rows[1]["note"]
+
+
+def test_a_set_has_one_value_in_any_order() -> None:
+    with Here() as workers:
+        workers.sized(TINY)
+        assert len(judge(workers, [[4, 9, 2], [2, 4, 9], []], 500)) == 1
+
+
+def test_reference_is_greedy() -> None:
+    log_probs_N_K_C = gaussian_pool(40, 6, 3)
+    state = ExactJointEntropy(torch.zeros(6))
+    expected: list[int] = []
+    for _ in range(4):  # 27 configurations at most: the reference lists them too
+        gain_N = state.gains(log_probs_N_K_C)
+        gain_N[expected] = -1
+        expected.append(int(gain_N.argmax()))
+        state.add(log_probs_N_K_C[expected[-1]])
+    assert reference_batch(log_probs_N_K_C, 4) == expected
+
+
+def test_quality_finds_natsel_level_with_the_reference() -> None:
+    with Here() as workers:
+        rows = quality(TINY, workers, seeds=2, configurations=2_000)
+    assert [row["contender"] for row in rows] == ["natsel", "natsel-careful"]
+    assert all(row["worst_mnat"] == pytest.approx(0, abs=0.01) for row in rows)  # exact at this size: same picks
+
+
+def test_run_writes_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(processes, "Workers", Here)
+    np.save(tmp_path / "mine.npy", gaussian_pool(50, 4, 3).numpy())
+    out = tmp_path / "bench.json"
+    document = bench.run(str(tmp_path / "mine.npy"), out=out, repeat=1, configurations=200)
+    assert json.loads(out.read_text()) == document
+    assert document["command"] == "natsel bench mine.npy --threads 1 --repeat 1"
+    assert document["rows"][0]["label"] == "batchbald mine.npy N=50 K=4 C=3 B=10 S=10000"
+    assert {"natsel", "torch", "python", "peers"} <= set(document["versions"])
+    bench.show(document)
+    assert "natsel bench --setup DIR" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"case_set: expected quick, standard, full or the file of a pool"):
+        cases_of("huge")
+    with pytest.raises(ValueError, match="threads: needs at least 1"):
+        bench.run("quick", threads=0)
+    with pytest.raises(ValueError, match=r"out: the folder of .* does not exist"):
+        bench.run("quick", out=Path("no/such/folder/bench.json"))
+
+
+def test_cases_have_their_own_names_and_natsel_first() -> None:
+    for cases in SETS.values():
+        assert len({case.name for case in cases}) == len(cases)
+        assert all(case.contenders[0] == "natsel" for case in cases)
+
+
+def test_an_interpreter_that_is_not_there_fails_in_a_sentence() -> None:
+    with pytest.raises(processes.Failed, match="cannot be started"):
+        processes.Workers("/no/such/python").peers(do="versions")
+
+
+def test_the_peers_worker_runs_alone() -> None:
+    found = processes.Workers(sys.executable).peers(do="versions")
+    assert found["python"]
+    assert set(found["unusable"]) == set(versions({})["unusable"])
+
+
+def test_meter_sees_memory_and_time() -> None:
+    meter = Meter()
+    _, cpu, wall = meter.lap(lambda: torch.zeros(16 << 20).add_(1).sum())
+    assert meter.peak_extra_mib() > 50
+    assert cpu > 0
+    assert wall > 0
+
+
+def test_meter_tells_garbage_collection_apart() -> None:
+    meter = Meter()
+    _, cpu, _ = meter.lap(gc.collect)
+    assert 0.5 * cpu < meter.gc_cpu_s <= cpu
+    assert meter._collecting not in gc.callbacks
