@@ -13,6 +13,7 @@ a fixed batch unchanged. While all children fit, everything is exact.  Spec 03b.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -36,7 +37,12 @@ class Rows:
         """How many rows there are."""
         return self.weight_R.shape[0]
 
-    @property
+    @cached_property
+    def exact(self) -> bool:
+        """Whether no row was ever left to chance."""
+        return bool((self.kept_R == 1).all())
+
+    @cached_property
     def left(self) -> float:
         """H[Ω | labels so far]: an upper bound on all that any further labels can tell, in nats."""
         return float((self.weight_R * self.entropy_R).sum())
@@ -77,7 +83,7 @@ def grow(rows: Rows, probs_K_C: Tensor, limit: int, offset: float) -> tuple[Rows
     left = float(worth_R_C.sum())
     gain = max(0.0, float(before_R.sum()) - left)  # below 0 by rounding only
 
-    exact = bool((rows.kept_R == 1).all()) and int(possible_R_C.sum()) <= limit
+    exact = rows.exact and int(possible_R_C.sum()) <= limit
     negligible = (_NEGLIGIBLE_EXACT if exact else _NEGLIGIBLE_SAMPLED) * left / max(worth_R_C.numel(), 1)
     child_X = (worth_R_C.flatten() > negligible).nonzero().squeeze(1)
     worth_X = worth_R_C.flatten()[child_X]

@@ -66,7 +66,7 @@ class CategoricalEIG:
     @property
     def exact(self) -> bool:
         """Whether every label configuration so far has its row."""
-        return bool((self.rows.kept_R == 1).all())
+        return self.rows.exact
 
     @property
     def remaining(self) -> float:

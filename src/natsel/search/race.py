@@ -23,7 +23,9 @@ _LEAST = 4
 # A candidate that can lead by no more than this is not worth more rows.
 _IDLE = 5e-5
 _MOST_TIED = 64
-_FIRST_BLOCK = {"cpu": 256, "cuda": 4096}
+# A CPU gains from looking at few candidates, an accelerator from few looks.
+_FIRST_BLOCK = {"cpu": 256}
+_FIRST_BLOCK_ELSEWHERE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _heats(state: Raced, bound_N: Tensor) -> _Field:
     order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
     bound_M = bound_N[order_M]
     doubt_R = state.doubt(0)
-    start, size = 0, _FIRST_BLOCK.get(bound_N.device.type, 4096)
+    start, size = 0, _FIRST_BLOCK.get(bound_N.device.type, _FIRST_BLOCK_ELSEWHERE)
     field: _Field | None = None
     while start < len(order_M):
         if field is not None:
