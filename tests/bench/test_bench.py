@@ -20,6 +20,7 @@ from natsel.bench.peer_worker import Meter, versions
 from natsel.bench.pools import digits_pool, from_file, gaussian_pool
 from natsel.bench.quality import quality
 from natsel.bench.reference import reference_batch
+from natsel.bench.report import markdown
 from natsel.information.joint import ExactJointEntropy
 
 TINY = Case("tiny", "batchbald", "gaussian", N=200, K=8, C=3, k=3, contenders=("natsel", "redux", "bare-pass"))
@@ -160,3 +161,9 @@ def test_meter_tells_garbage_collection_apart() -> None:
     _, cpu, _ = meter.lap(gc.collect)
     assert 0.5 * cpu < meter.gc_cpu_s <= cpu
     assert meter._collecting not in gc.callbacks
+
+
+def test_the_readme_shows_the_committed_measurements():
+    root = Path(__file__).parents[2]
+    document = json.loads((root / "results" / "bench-standard.json").read_text())
+    assert markdown(document) in (root / "README.md").read_text()

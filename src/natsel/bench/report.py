@@ -54,6 +54,28 @@ def show(document: dict[str, Any], console: Console | None = None) -> None:
         console.print(f"! {warning}", style="yellow")
 
 
+def markdown(document: dict[str, Any]) -> str:
+    """The rows of a document as a Markdown table, as the README shows it.
+
+    >>> markdown({"rows": []}).splitlines()[0]
+    '| | | CPU s | × natsel | peak extra MiB | nats | Δ mnat |'
+    """
+    lines = ["| | | CPU s | × natsel | peak extra MiB | nats | Δ mnat |", "|---|---|--:|--:|--:|--:|--:|"]
+    for label, rows in groupby(document["rows"], key=lambda row: row["label"]):
+        for number, row in enumerate(row for row in rows if row["status"] == "ok"):
+            cells = (
+                label if number == 0 else "",
+                row["contender"],
+                f"{row['cpu_s']:.3g}",
+                _times(row.get("cpu_ratio")),
+                f"{row['peak_extra_mib']:.0f}",
+                _number(row["information"], ".4f"),
+                _number(row.get("difference_mnat"), "+.1f") if number else "",
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _table(label: str, *columns: str) -> Table:
     table = Table(title=label, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.add_column("", min_width=14, no_wrap=True)

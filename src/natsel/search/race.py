@@ -41,8 +41,11 @@ class _Field:
         leader = int(self.gain_n.argmax())
         lag_n = self.gain_n[leader] - self.gain_n
         upside_n = _SIGMAS * self.errors(leader, doubt_R) - lag_n
-        stay_n = (upside_n > _IDLE) | (lag_n <= _CLOSE)
+        stay_n = upside_n > _IDLE
         stay_n[lag_n.topk(min(_LEAST, len(lag_n)), largest=False).indices] = True
+        # Of the leader's equals only the first few can be taken: a pool of copies must not run to the end as a whole.
+        equal = ((lag_n <= _CLOSE) & ~stay_n).nonzero().squeeze(1)
+        stay_n[equal[self.position_n[equal].argsort()[:_MOST_TIED]]] = True
         stay = stay_n.nonzero().squeeze(1)
         return _Field(self.position_n[stay], self.term_n_R[stay], self.gain_n[stay])
 
