@@ -123,7 +123,9 @@ def test_run_writes_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"case_set: expected quick, standard, full or the file of a pool"):
+    with pytest.raises(
+        ValueError, match=r"case_set: expected quick, standard, full, the name of a case or the file of a pool"
+    ):
         cases_of("huge")
     with pytest.raises(ValueError, match="threads: needs at least 1"):
         bench.run("quick", threads=0)
@@ -161,6 +163,10 @@ def test_meter_tells_garbage_collection_apart() -> None:
     _, cpu, _ = meter.lap(gc.collect)
     assert 0.5 * cpu < meter.gc_cpu_s <= cpu
     assert meter._collecting not in gc.callbacks
+
+
+def test_one_case_can_be_run_by_its_name():
+    assert [case.name for case in cases_of("million")] == ["million"]
 
 
 def test_the_readme_shows_the_committed_measurements():

@@ -30,9 +30,9 @@ def run(
 ) -> dict[str, Any]:
     """Measure a set of cases and return the document; `show` prints it.
 
-    `case_set` is quick, standard, full, or the file of a pool; `peers_python` an interpreter that has the
-    peers (None: this one); `repeat` how often each contender runs, with seeds 0, 1, ...; times are medians.
-    Batches are judged on `configurations` sampled label configurations (None: 500,000, a million for
+    `case_set` is quick, standard, full, the name of one case, or the file of a pool; `peers_python` an
+    interpreter that has the peers (None: this one); `repeat` how often each contender runs, with seeds 0, 1,
+    ...; times are medians. Batches are judged on `configurations` sampled label configurations (None: 500,000, a million for
     `quality`). With `quality`, natsel is compared with a near-exhaustive reference under `seeds` seeds
     instead. `out` is where the document is written as JSON, anew after every case, so that a long run that is
     cut short leaves what it had; `progress` is told what is going on.
@@ -103,8 +103,7 @@ def _check(**counts: int) -> None:
 
 def _command(case_set: str, peers_python: str | None, threads: int, seeds: int, quality: bool, repeat: int) -> str:
     """The call that makes this document, without the names of anyone's folders."""
-    named = case_set if case_set in ("quick", "standard", "full") else Path(case_set).name
-    parts = ["natsel bench", named, f"--threads {threads}"]
+    parts = ["natsel bench", Path(case_set).name, f"--threads {threads}"]
     parts += [f"--quality --seeds {seeds}"] if quality else [f"--repeat {repeat}"]
     return " ".join([*parts, *(["--python PYTHON"] if peers_python else [])])
 

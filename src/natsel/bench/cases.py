@@ -110,16 +110,21 @@ SETS = {"quick": QUICK, "standard": STANDARD, "full": FULL}
 
 
 def cases_of(case_set: str, quality: bool = False) -> tuple[Case, ...]:
-    """The cases of a named set, or BatchBALD on the pool in a file.
+    """The cases of a named set, one case by its name, or BatchBALD on the pool in a file.
 
     >>> [case.name for case in cases_of("quick")]
     ['quick', 'quick-digits', 'quick-bald', 'quick-power']
     """
     if case_set in SETS:
         return QUALITY[case_set] if quality else SETS[case_set]
+    named = [case for cases in SETS.values() for case in cases if case.name == case_set]
+    if named:
+        return (named[0],)
     if Path(case_set).is_file():
         # The file says how large it is; `sized` fills that in once it has been read.
         return (
             replace(_USUAL, name=Path(case_set).stem, pool=case_set, N=0, K=0, C=0, contenders=("natsel", "redux")),
         )
-    raise ValueError(f"case_set: expected {', '.join(SETS)} or the file of a pool, found {case_set!r}")
+    raise ValueError(
+        f"case_set: expected {', '.join(SETS)}, the name of a case or the file of a pool, found {case_set!r}"
+    )

@@ -12,7 +12,9 @@ EXAMPLE = "Example: natsel bench --setup peers   then   natsel bench quick --pyt
 
 
 def command(
-    cases: Annotated[str, typer.Argument(help="quick, standard, full, or a file of predictions to run on.")] = "quick",
+    cases: Annotated[
+        str, typer.Argument(help="quick, standard, full, the name of one case, or a file of predictions.")
+    ] = "quick",
     python: Annotated[
         str | None, typer.Option(help="An interpreter that has the peers; this one if not given.")
     ] = None,
