@@ -30,12 +30,12 @@ def run(
 ) -> dict[str, Any]:
     """Measure a set of cases and return the document; `show` prints it.
 
-    `case_set` is quick, standard, full, the name of one case, or the file of a pool; `peers_python` an
-    interpreter that has the peers (None: this one); `repeat` how often each contender runs, with seeds 0, 1,
-    ...; times are medians. Batches are judged on `configurations` sampled label configurations (None: 500,000, a million for
-    `quality`). With `quality`, natsel is compared with a near-exhaustive reference under `seeds` seeds
-    instead. `out` is where the document is written as JSON, anew after every case, so that a long run that is
-    cut short leaves what it had; `progress` is told what is going on.
+    `case_set` is quick, standard, full, the name of one case, or the file of a pool; `peers_python` an interpreter
+    that has the peers (None: this one); `repeat` how often each contender runs, with seeds 0, 1, ...; times are
+    medians. Batches are judged on `configurations` sampled label configurations (None: 500,000, a million for
+    `quality`). With `quality`, natsel is compared with a near-exhaustive reference under `seeds` seeds instead. `out`
+    is where the document is written as JSON, anew after every case, so that a long run that is cut short leaves what
+    it had; `progress` is told what is going on.
     """
     from natsel.bench.cases import cases_of
     from natsel.bench.compare import CONFIGURATIONS, compare
