@@ -13,9 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from natsel.information.joint import ExactJointEntropy
-from natsel.information.rows import Rows, gains, grow, heavier, inclusion, prior_rows, systematic, thin
+from natsel.information.rows import Rows, expand, gains, grow, heavier, inclusion, prior_rows, systematic, thin
 
 ALL = 1 << 20  # a limit that every child fits under
+
+
+def take(rows, probs_K_C, limit, offset):
+    """The rows after one more point, and the gain of that point."""
+    children = expand(rows, probs_K_C)
+    rows = grow(children, limit, offset)
+    assert children.left == pytest.approx(rows.left, rel=1e-6) or limit < ALL
+    return rows, children.gain
 
 
 def draw_probs(seed, *shape, zeros=0.0, scale=1.5):
@@ -65,7 +73,7 @@ def grown(probs_B_K_C, weights_K, limit=ALL, offsets=None):
     """Rows after all points, and the gains on the way."""
     rows, on_the_way = prior_rows(weights_K.log()), []
     for step, probs_K_C in enumerate(probs_B_K_C):
-        rows, gain = grow(rows, probs_K_C, limit, 0.5 if offsets is None else float(offsets[step]))
+        rows, gain = take(rows, probs_K_C, limit, 0.5 if offsets is None else float(offsets[step]))
         on_the_way.append(gain)
     return rows, on_the_way
 
@@ -145,7 +153,7 @@ def test_grow_and_thin_leave_the_parents_as_they_were():
     rows, _ = grown(probs_B_K_C[:1], draw_weights(3, 4))
     before = [tensor.clone() for tensor in (rows.posterior_R_K, rows.weight_R, rows.entropy_R, rows.kept_R)]
     probs_K_C = probs_B_K_C[1].clone()
-    grow(rows, probs_K_C, 4, 0.3)
+    take(rows, probs_K_C, 4, 0.3)
     thin(rows, 2, 0.3)
     gains(rows, probs_B_K_C)
     after = [rows.posterior_R_K, rows.weight_R, rows.entropy_R, rows.kept_R]
@@ -336,7 +344,7 @@ def test_dropping_loses_no_more_than_promised(kept, promised):
     dropped = 0
     for probs_K_C in probs_B_K_C:
         before, parents = rows.left, rows.count
-        rows, gain = grow(rows, probs_K_C, ALL, 0.5)
+        rows, gain = take(rows, probs_K_C, ALL, 0.5)
         dropped += parents * 6 - rows.count
         assert rows.left <= (before - gain) * (1 + 1e-12)
         assert rows.left >= (before - gain) * (1 - promised)
@@ -363,7 +371,7 @@ def test_draws_of_weight_zero_change_nothing():
 
 def test_impossible_labels_make_no_rows():
     probs_K_C = torch.tensor([[0.5, 0.5, 0.0], [0.1, 0.9, 0.0]], dtype=torch.float64)
-    rows, gain = grow(prior_rows(torch.zeros(2)), probs_K_C, ALL, 0.5)
+    rows, gain = take(prior_rows(torch.zeros(2)), probs_K_C, ALL, 0.5)
     assert rows.count == 2
     assert float(rows.weight_R.sum()) == pytest.approx(1, abs=1e-15)
     assert gain == pytest.approx(true_gain(probs_K_C[None][:0], probs_K_C, torch.full((2,), 0.5).double()), abs=1e-15)
@@ -371,22 +379,22 @@ def test_impossible_labels_make_no_rows():
 
 def test_a_label_that_names_the_draw_closes_its_row():
     probs_K_C = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.25, 0.75]], dtype=torch.float64)
-    rows, _ = grow(prior_rows(torch.zeros(3)), probs_K_C, ALL, 0.5)
+    rows, _ = take(prior_rows(torch.zeros(3)), probs_K_C, ALL, 0.5)
     assert rows.count == 2  # label 0 leaves nothing open
     assert bool((rows.posterior_R_K[:, 0] == 0).all())
 
 
 def test_nothing_left_stays_nothing():
-    rows, gain = grow(prior_rows(torch.zeros(3)), torch.eye(3), ALL, 0.5)
+    rows, gain = take(prior_rows(torch.zeros(3)), torch.eye(3), ALL, 0.5)
     assert (rows.count, rows.left) == (0, 0.0)
     assert gain == pytest.approx(math.log(3), abs=1e-15)
-    rows, gain = grow(rows, draw_probs(0, 3, 3), ALL, 0.5)
+    rows, gain = take(rows, draw_probs(0, 3, 3), ALL, 0.5)
     assert (rows.count, gain) == (0, 0.0)
     assert gains(rows, draw_probs(0, 2, 3, 3)).tolist() == [0.0, 0.0]
 
 
 def test_one_draw_has_nothing_to_tell():
-    rows, gain = grow(prior_rows(torch.zeros(1)), draw_probs(0, 1, 4), ALL, 0.5)
+    rows, gain = take(prior_rows(torch.zeros(1)), draw_probs(0, 1, 4), ALL, 0.5)
     assert abs(gain) < 1e-15
     assert rows.left < 1e-15
 
@@ -394,11 +402,11 @@ def test_one_draw_has_nothing_to_tell():
 @pytest.mark.parametrize("tiny", [1e-20, 1e-150, 1e-300, 5e-324])
 def test_tiny_probabilities_neither_vanish_nor_turn_into_nan(tiny):
     probs_K_C = torch.tensor([[1.0, tiny], [1.0, 3 * tiny], [0.5, 0.5]], dtype=torch.float64)
-    rows, gain = grow(prior_rows(torch.zeros(3)), probs_K_C, ALL, 0.5)
+    rows, gain = take(prior_rows(torch.zeros(3)), probs_K_C, ALL, 0.5)
     expected = true_gain(probs_K_C[None][:0], probs_K_C, torch.full((3,), 1 / 3, dtype=torch.float64))
     assert gain == pytest.approx(expected, abs=1e-14)
     for _ in range(4):
-        rows, gain = grow(rows, probs_K_C, ALL, 0.5)
+        rows, gain = take(rows, probs_K_C, ALL, 0.5)
         assert math.isfinite(gain)
         assert gain >= -1e-15
         assert bool(rows.posterior_R_K.isfinite().all())
@@ -413,6 +421,6 @@ def test_a_posterior_survives_products_far_below_the_smallest_float():
     for _ in range(60):
         # Only the unlikely label is followed: as if it had been the only possible one.
         likelihood_K_C = probs_K_C[:, 1:] / probs_K_C[:, 1:].sum()
-        rows, _ = grow(rows, likelihood_K_C, ALL, 0.5)
+        rows, _ = take(rows, likelihood_K_C, ALL, 0.5)
     expected_K = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64) ** 60
     assert torch.allclose(rows.posterior_R_K[0], expected_K / expected_K.sum(), atol=1e-12)

@@ -35,7 +35,7 @@ def run(
     medians. Batches are judged on `configurations` sampled label configurations (None: 500,000, a million for
     `quality`). With `quality`, natsel is compared with a near-exhaustive reference under `seeds` seeds instead. `out`
     is where the document is written as JSON, anew after every case, so that a long run that is cut short leaves what
-    it had; `progress` is told what is going on.
+    it had; a case run by its name takes its place in the document found there. `progress` is told what is going on.
     """
     from natsel.bench.cases import cases_of
     from natsel.bench.compare import CONFIGURATIONS, compare
@@ -61,6 +61,8 @@ def run(
         "rows": [],
         "quality": [],
     }
+    if out is not None and case_set in {case.name for case in cases} and Path(out).is_file():
+        _keep_others(document, json.loads(Path(out).read_text()), case_set)
     tell = progress or (lambda line: None)
     with Workers(peers_python or sys.executable, threads) as workers:
         if not quality:
@@ -93,6 +95,14 @@ def show(document: dict[str, Any]) -> None:
     from natsel.bench.report import show
 
     show(document)
+
+
+def _keep_others(document: dict[str, Any], before: dict[str, Any], case: str) -> None:
+    """A single case takes its place in the document that was there, if that was made on the same machine."""
+    if all(before.get(key) == document[key] for key in ("machine", "threads", "configurations")):
+        document["rows"] = [row for row in before["rows"] if row["case"] != case]
+        document["quality"] = before["quality"]
+        document["command"] = f"{before['command']}; {document['command']}"
 
 
 def _check(**counts: int) -> None:

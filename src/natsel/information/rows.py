@@ -59,15 +59,36 @@ def prior_rows(log_weights_K: Tensor) -> Rows:
     return Rows(prior_K[None], ones_1, _times_log(prior_K).sum().neg()[None], ones_1)
 
 
-def grow(rows: Rows, probs_K_C: Tensor, limit: int, offset: float) -> tuple[Rows, float]:
-    """Rows after the label of one more point, at most about `limit` of them, and I[Y; Ω | before] of that point.
+@dataclass(frozen=True)
+class Children:
+    """What the label of one more point makes of every row: its probability and the entropy it would leave, [R, C]."""
 
-    The gain is read before thinning, from the parents: exact for the rows as they were. `offset` in [0, 1) is the
-    one random number that systematic thinning needs.
+    parents: Rows
+    probs_K_C: Tensor
+    predictive_R_C: Tensor
+    entropy_R_C: Tensor
 
-    >>> rows, gain = grow(prior_rows(torch.zeros(2)), torch.eye(2), limit=100, offset=0.5)
-    >>> rows.count, round(gain, 6)
-    (0, 0.693147)
+    @cached_property
+    def worth_R_C(self) -> Tensor:
+        """v_m p(y) H(r_m | y): what is still open in each child."""
+        return self.parents.weight_R[:, None] * self.predictive_R_C * self.entropy_R_C
+
+    @cached_property
+    def left(self) -> float:
+        """H[Ω | labels so far and this one]."""
+        return float(self.worth_R_C.sum())
+
+    @property
+    def gain(self) -> float:
+        """I[Y; Ω | labels so far] of the point, exact for the rows as they are."""
+        return max(0.0, self.parents.left - self.left)  # below 0 by rounding only
+
+
+def expand(rows: Rows, probs_K_C: Tensor) -> Children:
+    """Every row followed by every label of one more point; no child is built yet.
+
+    >>> round(expand(prior_rows(torch.zeros(2)), torch.eye(2)).gain, 6)
+    0.693147
     """
     probs_K_C = probs_K_C.double()
     predictive_R_C = rows.posterior_R_K @ probs_K_C
@@ -77,33 +98,34 @@ def grow(rows: Rows, probs_K_C: Tensor, limit: int, offset: float) -> tuple[Rows
     possible_R_C = predictive_R_C > 0
     safe_R_C = torch.where(possible_R_C, predictive_R_C, 1.0)
     entropy_R_C = torch.where(possible_R_C, safe_R_C.log() - weighted_log_R_C / safe_R_C, 0.0).clamp_min_(0)
-    before_R = rows.weight_R * rows.entropy_R
-    mass_R_C = rows.weight_R[:, None] * predictive_R_C
-    worth_R_C = mass_R_C * entropy_R_C
-    left = float(worth_R_C.sum())
-    gain = max(0.0, float(before_R.sum()) - left)  # below 0 by rounding only
+    return Children(rows, probs_K_C, predictive_R_C, entropy_R_C)
 
-    exact = rows.exact and int(possible_R_C.sum()) <= limit
-    negligible = (_NEGLIGIBLE_EXACT if exact else _NEGLIGIBLE_SAMPLED) * left / max(worth_R_C.numel(), 1)
-    child_X = (worth_R_C.flatten() > negligible).nonzero().squeeze(1)
-    worth_X = worth_R_C.flatten()[child_X]
-    inclusion_X = inclusion(worth_X, limit)
+
+def grow(children: Children, limit: int, offset: float) -> Rows:
+    """The children as rows, at most about `limit` of them; `offset` in [0, 1) is the one random number of thinning.
+
+    >>> grow(expand(prior_rows(torch.zeros(2)), torch.eye(2)), limit=100, offset=0.5).count
+    0
+    """
+    rows, worth_RC = children.parents, children.worth_R_C.flatten()
+    exact = rows.exact and int((children.predictive_R_C > 0).sum()) <= limit
+    negligible = (_NEGLIGIBLE_EXACT if exact else _NEGLIGIBLE_SAMPLED) * children.left / max(len(worth_RC), 1)
+    child_X = (worth_RC > negligible).nonzero().squeeze(1)
+    inclusion_X = inclusion(worth_RC[child_X], limit)
     taken_X = systematic(inclusion_X, offset)
     child_X, inclusion_X = child_X[taken_X], inclusion_X[taken_X]
 
-    classes = probs_K_C.shape[1]
+    classes = children.probs_K_C.shape[1]
     parent_X, label_X = child_X // classes, child_X % classes
-    posterior_X_K = rows.posterior_R_K.index_select(0, parent_X).mul_(probs_K_C.T.contiguous().index_select(0, label_X))
-    posterior_X_K.div_(predictive_R_C.flatten()[child_X][:, None])
+    predictive_X = children.predictive_R_C.flatten()[child_X]
+    posterior_X_K = rows.posterior_R_K.index_select(0, parent_X)
+    posterior_X_K.mul_(children.probs_K_C.T.contiguous().index_select(0, label_X)).div_(predictive_X[:, None])
     order_X = _leading_draws(posterior_X_K)
-    return (
-        Rows(
-            posterior_X_K.index_select(0, order_X),
-            (mass_R_C.flatten()[child_X] / inclusion_X)[order_X],
-            entropy_R_C.flatten()[child_X][order_X],
-            (rows.kept_R[parent_X] * inclusion_X)[order_X],
-        ),
-        gain,
+    return Rows(
+        posterior_X_K.index_select(0, order_X),
+        (rows.weight_R[parent_X] * predictive_X / inclusion_X)[order_X],
+        children.entropy_R_C.flatten()[child_X][order_X],
+        (rows.kept_R[parent_X] * inclusion_X)[order_X],
     )
 
 

@@ -17,15 +17,15 @@ from torch import Tensor
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
-from natsel.information.rows import Rows, gains, grow, heavier, prior_rows, thin
+from natsel.information.rows import Children, Rows, expand, gains, grow, heavier, prior_rows, thin
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG
 from natsel.objectives.protocol import Reading, serves
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
-# A CPU pays for arithmetic, an accelerator for every call.
-LEVELS = {"cpu": (64, 256, 1024)}
-_LEVELS_ELSEWHERE = (512,)
+# A CPU pays for arithmetic, and a row tells more where there are many classes; an accelerator pays for every call.
+LEVELS = {"few classes": (64, 256, 1024), "many classes": (24, 96, 384, 1536), "accelerator": (512,)}
+_MANY_CLASSES = 16
 
 # Products of tiny numbers become denormal, on which a CPU is 80 times slower. None of these floors moves a gain by
 # 1e-10, and together they keep every product above the smallest normal number.
@@ -47,8 +47,17 @@ class CategoricalEIG:
         self.belief = belief
         self.limit = objective.rows
         self.generator = reading.generator
-        self.rows = prior_rows(belief.log_weights_K)
         self.total = 0.0
+        self._rows = prior_rows(belief.log_weights_K)
+        self._pending: tuple[Children, float] | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """The posteriors after the points added, built when first asked for: the last pick of a batch never is."""
+        if self._pending is not None:
+            children, offset = self._pending
+            self._rows, self._pending = grow(children, self.limit, offset), None
+        return self._rows
 
     def scores(self) -> Tensor:
         """BALD of every point, N values in nats."""
@@ -71,7 +80,7 @@ class CategoricalEIG:
     @property
     def remaining(self) -> float:
         """H[Ω | labels so far]: all that is left to gain."""
-        return self.rows.left
+        return self.rows.left if self._pending is None else self._pending[0].left
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; Ω | labels so far] for each position from all rows, float64."""
@@ -87,11 +96,11 @@ class CategoricalEIG:
     def add(self, position: int) -> float:
         """Take a point: every row becomes its children, and the gain is what they no longer leave open."""
         probs_K_C = self._probs(torch.tensor([position], device=self.belief.device))[0]
-        offset = float(torch.rand((), generator=self.generator, dtype=torch.float64))
-        self.rows, gain = grow(self.rows, probs_K_C, self.limit, offset)
+        children = expand(self.rows, probs_K_C)
+        self._pending = children, float(torch.rand((), generator=self.generator, dtype=torch.float64))
         self.__dict__.pop("levels", None)
-        self.total += gain
-        return gain
+        self.total += children.gain
+        return children.gain
 
     def _probs(self, positions: Tensor) -> Tensor:
         """Probabilities in float64 that sum to one to the last bit: a sum of 1 − 1e-7 would read as information."""
@@ -114,7 +123,8 @@ class CategoricalEIG:
     def levels(self) -> tuple[Rows, ...]:
         """The state at growing numbers of rows, itself last."""
         rows = heavier(self.rows, _LEAST_WEIGHT)
-        sizes = LEVELS.get(self.belief.device.type, _LEVELS_ELSEWHERE)
+        many = "many classes" if self.belief.shape[2] > _MANY_CLASSES else "few classes"
+        sizes = LEVELS[many if self.belief.device.type == "cpu" else "accelerator"]
         # Levels only sort out losers: a fixed offset keeps the random numbers for the rows themselves.
         return (*(thin(rows, size, offset=0.5) for size in sizes if size < rows.count), rows)
 
@@ -135,7 +145,7 @@ class CategoricalEIG:
             terms_n_R.addmm_(noise_n_K, folded_R_K.T)
             return torch.sub(constant_R, terms_n_R, out=terms_n_R)
 
-        width = 4 * (2 * classes * rows.count + draws * classes)
+        width = 8 * (2 * classes * rows.count + draws * classes)
         return chunked(block, positions.shape[0], width, self.belief.device)
 
     def doubt(self, level: int) -> Tensor:
