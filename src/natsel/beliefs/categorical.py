@@ -142,14 +142,24 @@ def _normalised(log_probs_N_K_C: Tensor, half: bool) -> Tensor:
     # Rounding log p to half precision moves a row's sum by about eps·H ≤ eps·ln C.
     tolerance = 1e-4 + (8e-3 if half else 0.0) * max(1.0, math.log(classes))
     rounding = 1e-12 if log_probs_N_K_C.dtype == torch.float64 else 4e-6
-    width = draws * classes * log_probs_N_K_C.element_size()
-    sums_N_K = chunked(lambda part: log_probs_N_K_C[part].exp().sum(-1), count, 2 * width, log_probs_N_K_C.device)
-    worst = float((sums_N_K - 1).abs().max())
+    width = 2 * draws * classes * log_probs_N_K_C.element_size()
+    device = log_probs_N_K_C.device
+    ones_C = log_probs_N_K_C.new_ones(classes)
+
+    def sums(part: slice) -> Tensor:  # as a product: three times as fast as a sum over a short axis
+        return (log_probs_N_K_C[part].exp().reshape(-1, classes) @ ones_C).view(-1, draws)
+
+    off_N = chunked(lambda part: (sums(part) - 1).abs_().amax(1), count, width, device)
+    worst = float(off_N.max())
     if not worst <= tolerance:  # NaN fails too
-        wrong = ((sums_N_K - 1).abs() <= tolerance).logical_not().nonzero()[0].tolist()
-        found = float(sums_N_K[wrong[0], wrong[1]])
+        row = int((off_N <= tolerance).logical_not().nonzero()[0])
+        sums_K = sums(slice(row, row + 1))[0]
+        draw = int(((sums_K - 1).abs() <= tolerance).logical_not().nonzero()[0])
         raise ValueError(
-            f"log_probs_N_K_C: rows must sum to 1 in probability (row {wrong[0]}, draw {wrong[1]} sums to {found:.6g});"
-            " pass logits through CategoricalSamples.from_logits, probabilities through from_probs"
+            f"log_probs_N_K_C: rows must sum to 1 in probability (row {row}, draw {draw} sums to"
+            f" {float(sums_K[draw]):.6g}); pass logits through CategoricalSamples.from_logits, probabilities through"
+            " from_probs"
         )
-    return log_probs_N_K_C if worst <= rounding else log_probs_N_K_C - sums_N_K.log()[..., None]
+    if worst <= rounding:
+        return log_probs_N_K_C
+    return chunked(lambda part: log_probs_N_K_C[part] - sums(part).log()[..., None], count, width, device)
