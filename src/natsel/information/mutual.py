@@ -85,7 +85,9 @@ def mutual_information(
         p_n_K_C = part_n_K_C.exp() if equal else part_n_K_C.exp() * weights_K[:, None]
         sum_n_C = p_n_K_C.sum(1)
         log_mean_n_C = _bounded_log(sum_n_C / len(prior_K)) if equal else _bounded_log(sum_n_C) - excess
-        score_n = ((p_n_K_C * part_n_K_C).sum(1) - sum_n_C * log_mean_n_C).sum(-1)
+        # A second table would go back to the system after every chunk; only a gradient needs p again.
+        p_log_p_n_K_C = p_n_K_C * part_n_K_C if p_n_K_C.requires_grad else p_n_K_C.mul_(part_n_K_C)
+        score_n = (p_log_p_n_K_C.sum(1) - sum_n_C * log_mean_n_C).sum(-1)
         return score_n / len(prior_K) if equal else score_n
 
     def kl_with_zeros(part_n_K_C: Tensor) -> Tensor:
@@ -101,7 +103,7 @@ def mutual_information(
         return entropy(prior_K) - (log_mean_n_C.exp() * left_n_C).sum(-1)
 
     if form == "kl":
-        score_N = _over_points(log_probs_N_K_C, kl_with_zeros)
+        score_N = _over_points(log_probs_N_K_C, kl_with_zeros, tables=2)
     elif form == "posterior":
         score_N = _over_points(log_probs_N_K_C, posterior)
     elif form == "entropy":
@@ -292,10 +294,10 @@ def normalised_log_weights(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None
     return log_weights_K.to(like).log_softmax(0)
 
 
-def _over_points(log_probs_N_K_C: Tensor, work: Callable[[Tensor], Tensor]) -> Tensor:
-    """`work` on chunks of points in the working type; a few tables of K x C a point are alive at a time."""
+def _over_points(log_probs_N_K_C: Tensor, work: Callable[[Tensor], Tensor], tables: int = 4) -> Tensor:
+    """`work` on chunks of points in the working type; `tables` of K x C a point are alive at a time."""
     points, draws, classes = log_probs_N_K_C.shape
-    bytes_each = 4 * draws * classes * max(4, log_probs_N_K_C.element_size())
+    bytes_each = tables * draws * classes * max(4, log_probs_N_K_C.element_size())
 
     def chunk(part: slice) -> Tensor:
         return work(widened(log_probs_N_K_C[part]))
