@@ -38,6 +38,12 @@ class Belief:
         """Where the numbers lie."""
         return self.ids_N.device
 
+    def with_ids(self, ids_N: Any) -> Self:
+        """The same belief about points that go by these ids."""
+        from natsel.beliefs.draws import checked_ids
+
+        return self._trusted(ids_N=checked_ids(ids_N, len(self), self.device))
+
     def to(self, device: torch.device | str) -> Self:
         """The same belief on another device."""
         return self._trusted(**{name: getattr(self, name).to(device) for name in self.points + self.draws})

@@ -16,8 +16,8 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
-from natsel.beliefs.containers import Arrays, open_arrays, read_npy, write_arrays
 from natsel.beliefs.tables import read_table, text_ids
+from natsel.containers import Arrays, open_arrays, read_npy, write_arrays
 
 FORMAT = 1
 

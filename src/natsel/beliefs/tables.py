@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.beliefs.containers import readable
+from natsel.containers import readable
 
 Array = np.ndarray[Any, Any]
 

@@ -48,7 +48,7 @@ def command(
     kind = _kind(log_probs, probs, logits)
     with ExitStack() as stack:
         if out is not None:
-            from natsel.beliefs.containers import atomically
+            from natsel.containers import atomically
 
             place = stack.enter_context(atomically(out))  # first, so that a wrong folder costs no work
         left_out = read_ids(exclude) if exclude is not None else None
@@ -65,7 +65,7 @@ def command(
 
 def read_ids(path: Path) -> list[int]:
     """The ids in a file, one integer a line; empty lines and what follows # are skipped."""
-    from natsel.beliefs.containers import readable
+    from natsel.containers import readable
 
     with readable(path):
         lines = path.read_text(encoding="utf-8-sig").splitlines()

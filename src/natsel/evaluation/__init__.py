@@ -1,0 +1,1 @@
+"""Evaluation: how good predictions are, and how many labels a method needed to make them so."""

@@ -1,0 +1,1 @@
+"""Experiments: recipes that compare methods over seeds, and the report that shows what they cost."""

@@ -1,0 +1,1 @@
+"""The loop: ask, tell, retrain, evaluate; journalled, and resumable at any instant."""

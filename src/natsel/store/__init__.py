@@ -1,0 +1,1 @@
+"""The journal: labels, rounds and acquisitions, written once and never changed."""
