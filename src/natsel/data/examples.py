@@ -1,8 +1,9 @@
 """Examples: inputs with their labels, the value that passes between data, models and learners.
 
-Inputs are anything with a length that a list of positions can index: arrays, tensors, memory maps, or texts as an
-array of strings. Labels are classes 0..C−1, or real numbers for regression. Masks are facts about examples that no
-model sees (which are copies, which labels are wrong); they follow their examples through every selection.
+Inputs are anything with a length that an array of positions can index: arrays, tensors, memory maps, folders of images,
+or texts as an array of strings. Labels are classes 0..C−1 (−1: unknown; names are turned into numbers), or real numbers
+for regression. Masks are facts about examples that no model sees (which are copies, which labels are wrong); they
+follow their examples through every selection.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+
+from natsel.data.labels import as_numpy, read_labels
+from natsel.data.lazy import Lazy
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +32,13 @@ class Examples:
     masks: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.inputs, list | tuple):
-            texts = len(self.inputs) > 0 and isinstance(self.inputs[0], str)
-            object.__setattr__(self, "inputs", np.array(self.inputs, dtype=object if texts else None))
+        if isinstance(self.inputs, list | tuple) or hasattr(self.inputs, "to_numpy"):  # pandas indexes by other rules
+            object.__setattr__(self, "inputs", as_numpy(self.inputs))
+        if self.labels is not None:
+            labels, classes = read_labels(self.labels, self.classes)
+            object.__setattr__(self, "labels", labels)
+            object.__setattr__(self, "classes", classes)
+        object.__setattr__(self, "masks", {name: as_numpy(mask) for name, mask in self.masks.items()})
         count = len(self.inputs)
         for name, column in {"labels": self.labels, **self.masks}.items():
             if column is not None and len(column) != count:
@@ -49,7 +57,7 @@ class Examples:
             positions = np.array(positions, dtype=bool if positions and isinstance(positions[0], bool) else np.int64)
         return replace(
             self,
-            inputs=self.inputs[positions],
+            inputs=self.inputs.part(positions) if isinstance(self.inputs, Lazy) else self.inputs[positions],
             labels=None if self.labels is None else self.labels[positions],
             masks={name: mask[positions] for name, mask in self.masks.items()},
         )
@@ -61,4 +69,4 @@ class Examples:
             return len(self.classes)
         if self.labels is None or len(self.labels) == 0:
             raise ValueError("labels: the number of classes is unknown without labels; pass classes=(…) by name")
-        return int(np.max(np.asarray(self.labels))) + 1
+        return int(self.labels.max()) + 1

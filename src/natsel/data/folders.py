@@ -1,0 +1,66 @@
+"""Where data lies on this machine. Nothing is ever fetched: a file is found in one of these folders, or it is absent.
+
+1. the folder given, or `$NATSEL_DATA`;
+2. `../shared/data`, beside the current folder or beside the checkout natsel runs from;
+3. `data` in natsel's cache folder (`$NATSEL_CACHE`, else where the system keeps caches).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+
+class AbsentData(ValueError):
+    """A data file that is not on this machine; the message says where it was looked for."""
+
+
+def cache_folder() -> Path:
+    """Where natsel keeps what it can make again; the folder need not exist.
+
+    >>> cache_folder().name
+    'natsel'
+    """
+    chosen = os.environ.get("NATSEL_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "natsel"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "natsel"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "natsel"
+
+
+def data_folders(folder: str | Path | None = None) -> tuple[Path, ...]:
+    """The folders looked in, in order; a folder that is given is the only one.
+
+    >>> len(data_folders("there"))
+    1
+    """
+    if folder is not None:
+        return (Path(folder).expanduser(),)
+    chosen = os.environ.get("NATSEL_DATA")
+    checkout = Path(__file__).resolve().parents[3]
+    candidates = [
+        *([Path(chosen).expanduser()] if chosen else []),
+        Path.cwd().parent / "shared" / "data",
+        *([checkout.parent / "shared" / "data"] if (checkout / "pyproject.toml").is_file() else []),
+        cache_folder() / "data",
+    ]
+    return tuple(dict.fromkeys(candidates))
+
+
+def find(file: str, folder: str | Path | None = None) -> Path:
+    """The path of a data file, or an error that says where it was looked for.
+
+    >>> find("nowhere.npz", "there")
+    Traceback (most recent call last):
+    natsel.data.folders.AbsentData: name: the file nowhere.npz is not on this machine (looked in there); set NATSEL...
+    """
+    looked = data_folders(folder)
+    for place in looked:
+        if (place / file).is_file():
+            return place / file
+    where = ", ".join(str(place) for place in looked)
+    raise AbsentData(
+        f"name: the file {file} is not on this machine (looked in {where}); set NATSEL_DATA to the folder that holds it"
+    )

@@ -1,0 +1,104 @@
+"""Labels as natsel keeps them: class numbers 0..C−1 as int64, or real numbers; −1 and NaN stand for "unknown".
+
+People have labels as names, as whole floats (a table with gaps), as pandas columns or tensors: all are read here, once,
+so that every other part sees one kind of array.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def as_numpy(column: Any) -> Array:
+    """Anything with entries as an array of NumPy; what is one already is passed through.
+
+    >>> as_numpy([1, 2]).dtype, as_numpy(["one", "two"]).dtype
+    (dtype('int64'), dtype('O'))
+    """
+    if hasattr(column, "detach"):  # a tensor, on any device
+        column = column.detach().cpu()
+    if hasattr(column, "to_numpy") and not isinstance(getattr(column, "dtype", np.dtype(float)), np.dtype):
+        column = column.to_numpy(dtype=object)  # a kind of column pandas has and NumPy has not: whole numbers with gaps
+    if isinstance(column, list | tuple) and any(isinstance(entry, str) for entry in column):
+        return np.array(column, dtype=object)  # NumPy would turn the numbers among names into names
+    array = np.asarray(column)
+    return array.astype(object) if array.dtype.kind in "UT" else array
+
+
+def read_labels(labels: Any, classes: Sequence[str] = (), name: str = "labels") -> tuple[Array, tuple[str, ...]]:
+    """The labels as numbers, and the names of the classes: those given, else those found among the labels, sorted.
+
+    >>> read_labels(["dog", "cat", None])
+    (array([ 1,  0, -1]), ('cat', 'dog'))
+    >>> read_labels([2.0, 0.5])
+    (array([2. , 0.5]), ())
+    """
+    classes = tuple(classes)
+    column = as_numpy(labels)
+    if column.dtype.kind == "O":
+        column, classes = _read_objects(column, classes, name)
+    if column.dtype.kind in "biu":
+        column = column.astype(np.int64, copy=False)
+    elif column.dtype.kind != "f":
+        raise ValueError(f"{name}: expected class numbers, class names or real numbers, found {column.dtype}")
+    elif classes and column.ndim <= 1:
+        column = whole(column, name)
+    if classes and column.dtype.kind == "i" and column.size and not -1 <= column.min() <= column.max() < len(classes):
+        wrong = column[(column < -1) | (column >= len(classes))].flat[0]
+        raise ValueError(f"{name}: found class {wrong}, but there are {len(classes)} classes, 0..{len(classes) - 1}")
+    return column, classes
+
+
+def unknown(labels: Array) -> Array:
+    """Which labels are not known: −1 among classes, NaN among real numbers.
+
+    >>> unknown(np.array([0, -1])).tolist(), unknown(np.array([np.nan, 1.0])).tolist()
+    ([False, True], [True, False])
+    """
+    return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
+
+
+def whole(column: Array, name: str) -> Array:
+    """Whole floats as int64, NaN as −1.
+
+    >>> whole(np.array([2.0, np.nan]), "labels").tolist()
+    [2, -1]
+    """
+    filled = np.where(np.isnan(column), -1, column)
+    if (filled != np.floor(filled)).any() or np.isinf(filled).any():
+        wrong = filled[(filled != np.floor(filled)) | np.isinf(filled)].flat[0]
+        raise ValueError(f"{name}: expected classes, found {wrong}; pass whole numbers or the names of the classes")
+    return filled.astype(np.int64)
+
+
+def _read_objects(column: Array, classes: tuple[str, ...], name: str) -> tuple[Array, tuple[str, ...]]:
+    """Names to numbers; a column of plain numbers that only came as objects keeps its numbers, None is unknown."""
+    entries = [None if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
+    names = {entry for entry in entries if isinstance(entry, str)}
+    if not names:
+        integers = all(entry is None or isinstance(entry, int | np.integer) for entry in entries)
+        filled = [(-1 if integers else np.nan) if entry is None else entry for entry in entries]
+        try:
+            return np.array(filled, dtype=np.int64 if integers else np.float64).reshape(column.shape), classes
+        except (TypeError, ValueError):
+            raise ValueError(f"{name}: expected one class or one number each, found {column.flat[0]!r}") from None
+    classes = classes or tuple(sorted(names))
+    number_of = {label: number for number, label in enumerate(classes)}
+    if len(number_of) < len(classes):
+        raise ValueError("classes: two classes have the same name; give each its own")
+    strangers = sorted(names - number_of.keys())
+    if strangers:
+        close = get_close_matches(strangers[0], classes, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"the classes are {', '.join(classes[:10])}"
+        raise ValueError(f"{name}: there is no class {strangers[0]!r}; {hint}")
+    numbers = [-1 if entry is None else number_of.get(entry, entry) for entry in entries]
+    return whole(np.array(numbers, dtype=np.float64), name).reshape(column.shape), classes
+
+
+def _missing(entry: Any) -> bool:
+    """None, NaN, and the mark pandas has for a gap (which has no truth value, so that it is told by its name)."""
+    return entry is None or type(entry).__name__ == "NAType" or (isinstance(entry, float) and entry != entry)

@@ -1,0 +1,68 @@
+"""Inputs that are read when they are asked for: a folder of images, a data set with its own reader.
+
+Indexing reads (`images[[3, 5]]` is an array of two); `part` does not (`images.part([3, 5])` is again lazy). `Examples`
+take parts, so that a set larger than memory can be split, sub-sampled and put into a pool; models read what they use.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from natsel.data.labels import Array, as_numpy
+
+
+class Lazy:
+    """`count` inputs, each read by `read(position)`; all must have the same shape.
+
+    >>> squares = Lazy(lambda position: np.array([position**2]), 10)
+    >>> squares[[2, 3]].tolist(), len(squares.part(slice(4)))
+    ([[4], [9]], 4)
+    """
+
+    def __init__(self, read: Callable[[int], Any], count: int, rows: Array | None = None) -> None:
+        self._read = read
+        self._rows = np.arange(count) if rows is None else rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, positions: Any) -> Array:
+        """The inputs at some positions, read now; one position gives one input."""
+        rows = self._rows[_index(positions)]
+        if np.ndim(rows) == 0:
+            return as_numpy(self._read(int(rows)))
+        if len(rows) == 0:  # the shape of nothing is still the shape of one
+            return self[:1][:0] if len(self) else np.zeros(0)
+        first = as_numpy(self._read(int(rows[0])))
+        inputs = np.empty((len(rows), *first.shape), dtype=first.dtype)
+        inputs[0] = first
+        for place, row in enumerate(rows[1:].tolist(), start=1):
+            one = as_numpy(self._read(row))
+            if one.shape != first.shape:
+                raise ValueError(
+                    f"inputs: number {row} has shape {one.shape}, others {first.shape}; bring all to one size"
+                )
+            inputs[place] = one
+        return inputs
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[position] for position in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Everything, read now: what NumPy asks for."""
+        return np.asarray(self[:], dtype=dtype)
+
+    def part(self, positions: Any) -> Self:
+        """The inputs at some positions, still unread."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._rows = self._rows[_index(positions)]
+        return other
+
+
+def _index(positions: Any) -> Any:
+    if isinstance(positions, slice):
+        return positions
+    index = as_numpy(positions)
+    return index if index.size else index.astype(np.int64)

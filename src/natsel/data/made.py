@@ -1,0 +1,88 @@
+"""Sets that are always there: those inside scikit-learn, and those drawn from a formula.
+
+two moons   two interleaved half circles with Gaussian noise
+two bells   x ~ Student-t(ν=5, 0, 0.8·I),  p(y=1|x) = Φ(20·(tanh 2x₁ − x₂))       (spec 06)
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from natsel.data.dataset import DataSet, Kind, fixed_split
+from natsel.data.examples import Examples
+from natsel.seeds import derive
+
+
+def two_moons(count: int = 2000, noise: float = 0.1, seed: int = 0) -> Examples:
+    """Two interleaved half circles, equally many points on each (one more on the first where `count` is odd).
+
+    >>> two_moons(100).inputs.shape
+    (100, 2)
+    """
+    generator = np.random.default_rng(derive(seed, "two-moons"))
+    labels = np.arange(count) % 2
+    angle_N = generator.uniform(0, np.pi, size=count)
+    inputs_N_D = np.stack([np.cos(angle_N), np.sin(angle_N)], axis=1)
+    inputs_N_D[labels == 1] = np.array([1.0, 0.5]) - inputs_N_D[labels == 1]
+    inputs_N_D += noise * generator.standard_normal(inputs_N_D.shape)
+    return Examples(inputs_N_D.astype(np.float32), labels, ("upper", "lower"))
+
+
+def two_bells(count: int = 2000, seed: int = 0) -> Examples:
+    """Heavy-tailed points around 0 and a steep, curved boundary: what is far out matters little to a prediction.
+
+    >>> two_bells(100).n_classes
+    2
+    """
+    from scipy.special import ndtr
+
+    generator = np.random.default_rng(derive(seed, "two-bells"))
+    normal_N_D = generator.standard_normal((count, 2)) * np.sqrt(0.8)
+    inputs_N_D = normal_N_D * np.sqrt(5 / generator.chisquare(5, size=(count, 1)))
+    probability_N = ndtr(20 * (np.tanh(2 * inputs_N_D[:, 0]) - inputs_N_D[:, 1]))
+    labels = (generator.uniform(size=count) < probability_N).astype(np.int64)
+    return Examples(inputs_N_D.astype(np.float32), labels, ("0", "1"))
+
+
+def _moons() -> DataSet:
+    return DataSet("two-moons", two_moons(), two_moons(seed=1), None, "table", ABOUT["two-moons"])
+
+
+def _bells() -> DataSet:
+    return DataSet("two-bells", two_bells(10_000), two_bells(10_000, seed=1), None, "table", ABOUT["two-bells"])
+
+
+def _packaged(name: str, loader: str, kind: Kind = "table") -> Callable[[], DataSet]:
+    def make() -> DataSet:
+        from sklearn import datasets
+
+        bunch = getattr(datasets, loader)()
+        # Grey levels of 0..16 on the scale every image has here, 0..255.
+        inputs = (bunch.images * (255 / 16)).round().astype(np.uint8) if kind == "image" else bunch.data
+        classes = tuple(str(one) for one in getattr(bunch, "target_names", ()))
+        whole = Examples(inputs if kind == "image" else inputs.astype(np.float32), bunch.target, classes)
+        train, test = fixed_split(name, whole, 0.3)
+        return DataSet(name, train, test, None, kind, ABOUT[name])
+
+    return make
+
+
+ABOUT = {
+    "digits": "handwritten digits, 8×8 pixels, 10 classes (scikit-learn)",
+    "iris": "three kinds of iris, 4 measurements (scikit-learn)",
+    "wine": "three growers of wine, 13 measurements (scikit-learn)",
+    "breast-cancer": "malignant or benign, 30 measurements (scikit-learn)",
+    "diabetes": "progression of diabetes, 10 measurements, regression (scikit-learn)",
+    "two-moons": "two interleaved half circles (made by a formula)",
+    "two-bells": "heavy tails and a curved boundary (made by a formula)",
+}
+
+MADE: dict[str, Callable[[], DataSet]] = {
+    "digits": _packaged("digits", "load_digits", "image"),
+    "iris": _packaged("iris", "load_iris"),
+    "wine": _packaged("wine", "load_wine"),
+    "breast-cancer": _packaged("breast-cancer", "load_breast_cancer"),
+    "diabetes": _packaged("diabetes", "load_diabetes"),
+    "two-moons": _moons,
+    "two-bells": _bells,
+}

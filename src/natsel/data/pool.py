@@ -1,0 +1,220 @@
+"""The pool: all the data there is, each datum with its own id, and which of them have a label.
+
+An id belongs to a datum for good. It is never a position in what happens to be left, so that a pick from any part of
+the pool names the right datum. An id is unlabelled, labelled or ignored (nobody can or will label it):
+
+    unlabelled ──label──▸ labelled        unlabelled ──ignore──▸ ignored        both ──release──▸ unlabelled
+
+The pool may know the answers (a simulation does). Learners never see them: only `label` puts a label into `labelled()`.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from natsel.data.examples import Examples
+from natsel.data.labels import Array, as_numpy, read_labels, unknown, whole
+
+_UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
+
+
+class Pool:
+    """N inputs with ids, labels as they are told, and the answers where they are known.
+
+    >>> pool = Pool([[0.0], [1.0], [2.0]], ids=[10, 20, 30], classes=("cat", "dog"))
+    >>> pool.label([30, 10], ["dog", 0])
+    >>> pool.labelled_ids.tolist(), pool.labels_of([10, 30]).tolist(), pool.unlabelled_ids.tolist()
+    ([30, 10], [0, 1], [20])
+    """
+
+    def __init__(self, inputs: Any, labels: Any = None, ids: Any = None, classes: Sequence[str] = ()) -> None:
+        everything = Examples(inputs, labels, tuple(classes))
+        self.inputs, self._answers, self.classes = everything.inputs, everything.labels, everything.classes
+        self._regression: bool | None = False if self.classes else None
+        if self._answers is not None:
+            if self._answers.ndim != 1:
+                raise ValueError(f"labels: expected one number each, found shape {self._answers.shape}")
+            self._regression = self._answers.dtype.kind == "f"
+            if not self._regression and not self.classes:  # how many classes there are is known to any who set a task
+                self.classes = tuple(str(number) for number in range(int(self._answers.max(initial=-1)) + 1))
+        self._ids, self._order = _checked_ids(ids, len(everything))
+        self._state = np.zeros(len(everything), dtype=np.uint8)
+        # Position → label. A dict keeps the order told, also when a label is corrected, and changes in O(1).
+        self._told: dict[int, int | float] = {}
+
+    @classmethod
+    def of(cls, examples: Examples, ids: Any = None) -> Self:
+        """A pool of examples; their labels become its answers.
+
+        >>> len(Pool.of(Examples(np.zeros((3, 2)), np.array([0, 1, 1]))))
+        3
+        """
+        return cls(examples.inputs, examples.labels, ids, examples.classes)
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+    def __repr__(self) -> str:
+        return f"Pool({len(self)} inputs: {len(self._told)} labelled, {len(self.ignored_ids)} ignored)"
+
+    @property
+    def ids(self) -> Array:
+        """All ids, one for each input, in the order of the inputs."""
+        return np.arange(len(self)) if self._ids is None else self._ids.copy()
+
+    @property
+    def regression(self) -> bool | None:
+        """Whether labels are real numbers; None while nothing (answers, classes, a first label) has told."""
+        return self._regression
+
+    @property
+    def unlabelled_ids(self) -> Array:
+        """Ids neither labelled nor ignored, in the order of the inputs."""
+        return self._ids_at(np.flatnonzero(self._state == _UNLABELLED))
+
+    @property
+    def ignored_ids(self) -> Array:
+        """Ids that were set aside, in the order of the inputs."""
+        return self._ids_at(np.flatnonzero(self._state == _IGNORED))
+
+    @property
+    def labelled_ids(self) -> Array:
+        """Ids with a label, in the order first told."""
+        return self._ids_at(self._labelled_positions())
+
+    def label(self, ids: Any, values: Any) -> None:
+        """Give labels to ids: class numbers, class names or real numbers. A second label replaces the first."""
+        positions, labels = self.position_of(ids), self.as_labels(values)
+        if len(positions) != len(labels):
+            raise ValueError(f"values: expected one label for each of {len(positions)} ids, found {len(labels)}")
+        _refuse_repeats(positions, self._ids_at(positions))
+        if len(labels):
+            self._regression = labels.dtype.kind == "f"
+        self._told.update(zip(positions.tolist(), labels.tolist(), strict=True))
+        self._state[positions] = _LABELLED
+
+    def ignore(self, ids: Any) -> None:
+        """Set ids aside: they count neither as labelled nor as unlabelled. A label they had is dropped."""
+        self._move(ids, _IGNORED)
+
+    def release(self, ids: Any) -> None:
+        """Make ids unlabelled again."""
+        self._move(ids, _UNLABELLED)
+
+    def labelled(self) -> Examples:
+        """What a model may learn from: the inputs with a label, in the order first told."""
+        positions = self._labelled_positions()
+        kind = np.float64 if self._regression else np.int64
+        labels = np.fromiter(self._told.values(), dtype=kind, count=len(self._told))
+        return Examples(self.inputs[positions], labels, self.classes)
+
+    def labels_of(self, ids: Any) -> Array:
+        """The labels told for some ids."""
+        positions = self.position_of(ids)
+        bare = self._state[positions] != _LABELLED
+        if bare.any():
+            raise ValueError(f"ids: {self._ids_at(positions)[bare][0]} has no label yet; ask labelled_ids which have")
+        kind = np.float64 if self._regression else np.int64
+        return np.array([self._told[position] for position in positions.tolist()], dtype=kind)
+
+    def answers(self, ids: Any) -> list[int | float | None]:
+        """What an oracle would say, None where even that does not know (label −1 or NaN)."""
+        if self._answers is None:
+            raise ValueError("labels: the pool knows no answers; pass labels=… when making it, or another oracle")
+        labels = self._answers[self.position_of(ids)]
+        return [None if gap else label for label, gap in zip(labels.tolist(), unknown(labels).tolist(), strict=True)]
+
+    def inputs_of(self, ids: Any) -> Any:
+        """The inputs of some ids, in the order given."""
+        return self.inputs[self.position_of(ids)]
+
+    def position_of(self, ids: Any) -> Array:
+        """Where ids stand among the inputs. One id counts as a list of one."""
+        wanted = np.atleast_1d(as_numpy(ids))
+        if wanted.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
+            raise ValueError(f"ids: expected a list of integers, found {wanted.dtype} of shape {wanted.shape}")
+        wanted = wanted.astype(np.int64, copy=False)
+        if self._ids is None or self._order is None:
+            positions, found = wanted, (wanted >= 0) & (wanted < len(self))
+        else:
+            places = np.searchsorted(self._ids, wanted, sorter=self._order).clip(max=len(self) - 1)
+            positions = self._order[places] if len(self) else places
+            found = self._ids[positions] == wanted if len(self) else np.zeros(len(wanted), dtype=bool)
+        if not found.all():
+            raise ValueError(f"ids: {wanted[~found][0]} is not in the pool; ask pool.ids which are")
+        return positions
+
+    def as_labels(self, values: Any) -> Array:
+        """Labels checked and in the form the pool keeps them: int64 classes, or float64 for regression."""
+        labels, named = read_labels(values, self.classes, "values")
+        labels = np.atleast_1d(labels)
+        if named != self.classes:
+            raise ValueError("values: found class names, but the pool has none; pass classes=(…) when making it")
+        if labels.ndim != 1:
+            raise ValueError(f"values: expected one label each, found shape {labels.shape}")
+        if self._regression is False and labels.dtype.kind == "f":  # no classes by name, but labels before were whole
+            labels = whole(labels, "values")
+        if labels.dtype.kind == "i" and not self._regression:
+            if unknown(labels).any():
+                raise ValueError(f"values: found class {labels.min()}; leave out ids without a label, or ignore them")
+            return labels
+        if not np.isfinite(labels).all():
+            raise ValueError(f"values: found {labels[~np.isfinite(labels)][0]}; leave out ids without a label")
+        return labels.astype(np.float64)
+
+    def fingerprint(self) -> str:
+        """A short name for what the pool holds, from its ids, classes, shape and a sample of its inputs.
+
+        It tells one data set from another; it does not prove that two large ones are equal to the last byte.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr((len(self), self.classes)).encode())
+        if self._ids is not None:
+            digest.update(np.ascontiguousarray(self._ids, dtype="<i8").tobytes())
+        positions = np.unique(np.linspace(0, len(self) - 1, num=min(len(self), 64)).astype(np.int64))
+        sample = as_numpy(self.inputs[positions])
+        texts = sample.dtype.kind == "O"
+        digest.update(repr((sample.shape[1:], "text" if texts else sample.dtype.str)).encode())
+        digest.update(repr(sample.tolist()).encode() if texts else np.ascontiguousarray(sample).tobytes())
+        return digest.hexdigest()
+
+    def _move(self, ids: Any, state: int) -> None:
+        positions = self.position_of(ids)
+        for position in positions.tolist():
+            self._told.pop(position, None)
+        self._state[positions] = state
+
+    def _labelled_positions(self) -> Array:
+        return np.fromiter(self._told, dtype=np.int64, count=len(self._told))
+
+    def _ids_at(self, positions: Array) -> Array:
+        return positions if self._ids is None else self._ids[positions]
+
+
+def _checked_ids(ids: Any, count: int) -> tuple[Array | None, Array | None]:
+    """Ids and the order that sorts them; None for both where ids are the positions themselves."""
+    if ids is None:
+        return None, None
+    column = as_numpy(ids)
+    if column.shape != (count,) or (count and column.dtype.kind not in "iu"):
+        raise ValueError(
+            f"ids: expected an integer for each of {count} inputs, found {column.dtype} of shape {column.shape}"
+        )
+    column = column.astype(np.int64)
+    if np.array_equal(column, np.arange(count)):
+        return None, None
+    order = np.argsort(column, kind="stable")
+    ranked = column[order]
+    _refuse_repeats(ranked, ranked, ordered=True)
+    return column, order
+
+
+def _refuse_repeats(positions: Array, ids: Array, ordered: bool = False) -> None:
+    ranked = positions if ordered else np.sort(positions)
+    twice = ranked[1:][ranked[1:] == ranked[:-1]]
+    if len(twice):
+        raise ValueError(f"ids: {ids[positions == twice[0]][0]} appears twice; give each id once")

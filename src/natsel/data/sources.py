@@ -1,0 +1,166 @@
+"""Examples from where people have them: files of arrays, tables, folders of images, torch and Hugging Face data sets.
+
+Nothing is unpickled and nothing is fetched. Large things stay where they are: `.npy` files are memory-mapped, images
+and items of a torch data set are read when they are asked for.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from natsel.containers import open_arrays, read_npy, readable
+from natsel.data.examples import Examples
+from natsel.data.images import image_folder
+from natsel.data.labels import Array, as_numpy
+from natsel.data.lazy import Lazy
+from natsel.data.tables import choose, read_csv, read_parquet
+
+_INPUTS = (
+    "inputs",
+    "x",
+    "X",
+    "x_train",
+    "data",
+    "features",
+    "images",
+    "embeddings",
+    "text",
+    "sentence",
+    "image",
+    "img",
+)
+_LABELS = ("labels", "y", "Y", "y_train", "label", "target", "targets", "class")
+
+
+def read_examples(
+    path: str | Path,
+    *,
+    inputs: str | Sequence[str] | None = None,
+    labels: str | None = None,
+    classes: Sequence[str] = (),
+    regression: bool = False,
+) -> Examples:
+    r"""Examples from a file or a folder, by its ending.
+
+    `.npz` and `.safetensors`: `inputs` and `labels` name arrays, found by their usual names when left out.
+    `.npy`: the inputs, memory-mapped; `labels` is the path of another `.npy` file.
+    `.csv`, `.tsv`, `.parquet` (extra `parquet`): `inputs` names one column or several (default: all but the label's),
+    `labels` the label's. A folder: images, sub-folders are classes (extra `images`; `image_folder` can resize).
+    Whole numbers are classes unless `regression` says otherwise; texts as labels are class names.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = Path(folder, "a.csv").write_text("long,wide,kind\n1,2.5,cat\n3,4,dog\n")
+    ...     examples = read_examples(f"{folder}/a.csv", labels="kind")
+    >>> examples.inputs.tolist(), examples.labels.tolist(), examples.classes
+    ([[1.0, 2.5], [3.0, 4.0]], [0, 1], ('cat', 'dog'))
+    """
+    place = Path(path)
+    if place.is_dir():
+        return image_folder(place)
+    if place.suffix in (".npz", ".safetensors"):
+        found, answers = _arrays(place, inputs, labels)
+    elif place.suffix == ".npy":
+        found, answers = _mapped(place), None if labels is None else read_npy(labels)
+    elif place.suffix in (".csv", ".tsv", ".parquet"):
+        columns = read_parquet(place) if place.suffix == ".parquet" else read_csv(place)
+        found, answers = choose(columns, inputs, _pick(labels, list(columns), _LABELS, "labels", optional=True))
+    else:
+        raise ValueError(
+            f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name}"
+        )
+    if answers is not None and regression:
+        answers = answers.astype(np.float64)
+    return Examples(found, answers, tuple(classes))
+
+
+def from_torch(dataset: Any, labels: Any = None, classes: Sequence[str] = ()) -> Examples:
+    """Examples of a torch `Dataset` with a length whose items are (input, label) pairs, or inputs alone.
+
+    Inputs stay in the data set and are read when asked for. Labels are those given, else its `targets`, else read from
+    every item once. Names of classes come from its `classes` when none are given.
+
+    >>> pairs = from_torch([(np.array([1.0, 2.0]), 0), (np.array([3.0, 4.0]), 1)])
+    >>> pairs.inputs[[1]].tolist(), pairs.labels.tolist()
+    ([[3.0, 4.0]], [0, 1])
+    """
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ValueError(
+            f"dataset: expected one with a length and items by number, found {type(dataset).__name__}; "
+            "a stream must be stored first"
+        )
+    first = dataset[0] if len(dataset) else None
+    if isinstance(first, dict):
+        raise ValueError(f"dataset: items are dicts of {', '.join(first)}; wrap it so that items are (input, label)")
+    paired = isinstance(first, tuple | list)
+    if labels is None:
+        labels = getattr(dataset, "targets", None)
+    if labels is None and paired:
+        labels = [_plain(dataset[position][1]) for position in range(len(dataset))]
+    names = tuple(classes) or tuple(getattr(dataset, "classes", ()))
+
+    def read(position: int) -> Array:
+        item = dataset[position]
+        return as_numpy(item[0] if paired else item)
+
+    return Examples(Lazy(read, len(dataset)), labels, names)
+
+
+def from_huggingface(dataset: Any, inputs: str | None = None, labels: str | None = None) -> Examples:
+    """Examples of one split of a Hugging Face data set: texts, numbers, or images read when asked for.
+
+    Columns go by their usual names when left out; class names come from the label's feature.
+    """
+    columns = getattr(dataset, "column_names", None)
+    if isinstance(columns, dict):
+        raise ValueError(
+            f"dataset: found the splits {', '.join(columns)}; pass one of them, dataset[{next(iter(columns))!r}]"
+        )
+    if columns is None:
+        raise ValueError(f"dataset: expected a Hugging Face data set, found {type(dataset).__name__}")
+    inputs = _pick(inputs, columns, _INPUTS, "inputs")
+    labels = _pick(labels, columns, _LABELS, "labels", optional=True)
+    feature = dict(getattr(dataset, "features", None) or {}).get(labels)
+    found: Any
+    if len(dataset) and isinstance(dataset[0][inputs], str):
+        found = np.array(list(dataset[inputs]), dtype=object)
+    elif len(dataset) and hasattr(dataset[0][inputs], "convert"):  # a picture
+        found = Lazy(lambda position: np.asarray(dataset[position][inputs]), len(dataset))
+    else:
+        found = np.asarray(list(dataset[inputs]))
+    answers = None if labels is None else list(dataset[labels])
+    return Examples(found, answers, tuple(getattr(feature, "names", None) or ()))
+
+
+def _arrays(path: Path, inputs: str | Sequence[str] | None, labels: str | None) -> tuple[Any, Any]:
+    if inputs is not None and not isinstance(inputs, str):
+        raise ValueError(f"inputs: expected the name of one array, found {inputs!r}")
+    arrays = open_arrays(path)
+    key = _pick(inputs, list(arrays.shapes), _INPUTS, "inputs")
+    answer = _pick(labels, list(arrays.shapes), _LABELS, "labels", optional=True)
+    return as_numpy(arrays.read(str(key))), None if answer is None else as_numpy(arrays.read(answer))
+
+
+def _pick(
+    name: str | None, there: Sequence[str], usual: Sequence[str], what: str, optional: bool = False
+) -> str | None:
+    """The name given, else the first usual one that is there."""
+    if name is not None and name not in there:
+        raise ValueError(f"{what}: there is no {name!r}; found {', '.join(there) or 'nothing'}")
+    chosen = name or next((one for one in usual if one in there), None)
+    if chosen is None and not optional:
+        raise ValueError(f"{what}: none of {', '.join(there) or 'nothing'} has a usual name; say which one it is")
+    return chosen
+
+
+def _mapped(path: Path) -> Array:
+    """Mapped for copy on write: nothing reaches the file, and torch has no read-only memory to warn about."""
+    with readable(path):
+        mapped: Array = np.load(path, mmap_mode="c", allow_pickle=False)
+    return mapped
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if hasattr(label, "item") else label

@@ -1,0 +1,165 @@
+"""Sets that lie in `.npz` files: where each one's arrays are, how they are packed, and which split was published.
+
+Images become bytes 0..255, tables float32, texts arrays of strings. Where a set was published without a split, a fifth
+of it is the test part, always the same one.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from natsel.containers import Arrays
+from natsel.data.dataset import DataSet, Kind, fixed_split
+from natsel.data.examples import Examples
+from natsel.data.labels import Array
+
+Files = Callable[[str], Arrays]
+"""Opens the file of that name (without its ending), wherever it lies."""
+
+_DIGITS = tuple("0123456789")
+_FASHION = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+_CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
+_REGRESSION = (
+    *("airfoil", "bike", "boston", "concrete", "elevators", "energy", "kin8nm", "naval", "parkinsons"),
+    *("pol", "power", "pumadyn32nm", "skillcraft", "sml", "wine-red", "yacht"),
+)
+_CLASSIFICATION = (
+    *("letter", "magic", "optdigits", "pendigits", "phoneme", "satellite", "segment", "spambase", "texture", "vowel"),
+)
+
+Parts = tuple[Examples, Examples, Examples | None]
+
+
+def _images(file: str, classes: tuple[str, ...], files: Files) -> Parts:
+    arrays = files(file)
+    train, test = (Examples(arrays.read(f"x_{part}"), arrays.read(f"y_{part}"), classes) for part in ("train", "test"))
+    return train, test, None
+
+
+def _cifar(files: Files) -> Parts:
+    train = [_cifar_batch(files(f"cifar10_train{number}")) for number in range(1, 6)]
+    inputs, labels = (np.concatenate(column) for column in zip(*train, strict=True))
+    return Examples(inputs, labels, _CIFAR), Examples(*_cifar_batch(files("cifar10_test")), _CIFAR), None
+
+
+def _cifar_batch(arrays: Arrays) -> tuple[Array, Array]:
+    """Pixels are stored as differences to the neighbours and to green, modulo 256: smaller files, same bytes."""
+    x = arrays.read("x_delta").cumsum(2, dtype=np.uint8).cumsum(3, dtype=np.uint8)
+    x[0] += x[1]
+    x[2] += x[1]
+    return np.ascontiguousarray(x.transpose(1, 2, 3, 0)), arrays.read("y")
+
+
+def _one_part(file: str, name: str, classes: tuple[str, ...], files: Files) -> Parts:
+    arrays = files(file)
+    return *fixed_split(name, Examples(arrays.read("x"), arrays.read("y"), classes)), None
+
+
+def _ocr(files: Files) -> Parts:
+    arrays = files("ocr_letters")
+    inputs = np.unpackbits(arrays.read("x_bits"), axis=1).reshape(-1, 16, 8) * np.uint8(255)
+    fold = arrays.read("fold")
+    whole = Examples(inputs, arrays.read("y"), _LETTERS, {"fold": fold, "word": arrays.read("word")})
+    return whole[fold != 0], whole[fold == 0], None
+
+
+def _clinc(outside: bool, files: Files) -> Parts:
+    arrays = files("clinc150")
+    classes = tuple(arrays.read("intents").tolist())
+    parts = [_texts(arrays, part, classes) for part in ("train", "test", "val")]
+    train, test, validation = parts if outside else [part[part.labels >= 0] for part in parts]
+    return train, test, validation
+
+
+def _sentences(file: str, test: str, files: Files) -> Parts:
+    arrays = files(file)
+    classes = tuple(arrays.read("classes").tolist())
+    validation = _texts(arrays, "val", classes) if "y_val" in arrays.shapes else None
+    return _texts(arrays, "train", classes), _texts(arrays, test, classes), validation
+
+
+def _news(files: Files) -> Parts:
+    arrays = files("ag_news_test")
+    return *fixed_split("ag-news", _texts(arrays, "all", tuple(arrays.read("classes").tolist()))), None
+
+
+def _texts(arrays: Arrays, part: str, classes: tuple[str, ...]) -> Examples:
+    lines = arrays.read(f"text_{part}").tobytes().decode().split("\n")
+    return Examples(lines, arrays.read(f"y_{part}"), classes)
+
+
+def _small(name: str, classes: bool, files: Files) -> Parts:
+    """One of the UCI sets that share a file; split 0 where splits were published."""
+    arrays, key = files("uci_classification" if classes else "uci_regression"), name.replace("-", "_")
+    x, y = arrays.read(f"{key}_x").astype(np.float32), arrays.read(f"{key}_y")
+    if name == "bike":  # its target is the log of the sum of these two
+        x = x[:, :-2]
+    names = tuple(arrays.read(f"{key}_classes").tolist()) if classes else ()
+    whole = Examples(x, y if classes else y.astype(np.float32), names)
+    if f"{key}_test_mask" not in arrays.shapes:
+        return *fixed_split(f"uci-{name}", whole), None
+    mask = arrays.read(f"{key}_test_mask")
+    if mask.dtype != bool:
+        mask = np.unpackbits(mask, axis=1)[0, : len(y)].astype(bool)
+    return whole[~mask], whole[mask], None
+
+
+def _large(name: str, files: Files) -> Parts:
+    arrays = files(f"reg_{name.replace('-', '_')}")
+    x, y = arrays.read("x").astype(np.float32), arrays.read("y")
+    if name == "diamonds":
+        x = np.concatenate([x, arrays.read("x_cat").astype(np.float32)], axis=1)
+    if name == "sgemm":
+        y = np.log(y.mean(1))
+    return *fixed_split(f"reg-{name}", Examples(x, y.astype(np.float32))), None
+
+
+_OWN: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
+    "mnist": ("image", "handwritten digits, 28×28, 10 classes", partial(_images, "mnist", _DIGITS)),
+    "fashion": ("image", "pictures of clothes, 28×28, 10 classes", partial(_images, "fashion_mnist", _FASHION)),
+    "cifar10": ("image", "photographs, 32×32 in colour, 10 classes", _cifar),
+    "kmnist": (
+        "image",
+        "cursive Japanese characters, 28×28, 10 classes (its published test part)",
+        partial(_one_part, "kmnist_test", "kmnist", tuple("おきすつなはまやれを")),
+    ),
+    "notmnist": (
+        "image",
+        "letters A–J in many fonts, 28×28, 10 classes (its published test part)",
+        partial(_one_part, "notmnist_test", "notmnist", tuple("ABCDEFGHIJ")),
+    ),
+    "ocr-letters": ("image", "handwritten letters a–z, 16×8, 26 classes, some rare; test is fold 0 of 10", _ocr),
+    "clinc150": ("text", "requests to an assistant, 150 intents", partial(_clinc, False)),
+    "clinc150-oos": ("text", "the same with requests out of scope, label −1", partial(_clinc, True)),
+    "sst2": ("text", "sentences from film reviews, 2 classes", partial(_sentences, "sst2", "test")),
+    "cola": ("text", "acceptable English or not; test is from other sources", partial(_sentences, "cola", "test_ood")),
+    "trec": ("text", "questions by what they ask for, 6 classes", partial(_sentences, "trec", "test")),
+    "ag-news": ("text", "news by topic, 4 classes (its published test part)", _news),
+}
+_UCI: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
+    f"uci-{name}": ("table", f"{name}, UCI, {'classes' if classes else 'regression'}", partial(_small, name, classes))
+    for names, classes in ((_CLASSIFICATION, True), (_REGRESSION, False))
+    for name in names
+}
+_REG: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
+    f"reg-{name}": ("table", f"{about}, regression", partial(_large, name))
+    for name, about in {
+        "sgemm": "run time of a matrix product by its 14 settings",
+        "kegg-undir": "metabolic network, 27 features",
+        "kegg-dir": "metabolic network with directions, 20 features",
+        "diamonds": "price of a diamond by 9 features",
+        "protein": "how far a protein is from its fold, 9 features",
+        "fried": "Friedman's formula, 10 inputs of which 5 matter, noise 1",
+        "kin40k": "a robot arm, 8 inputs",
+    }.items()
+}
+STORED = {**_OWN, **_UCI, **_REG}
+
+
+def load_stored(name: str, files: Files) -> DataSet:
+    """The set of that name, its files opened by `files`."""
+    kind, about, parts = STORED[name]
+    train, test, validation = parts(files)
+    return DataSet(name, train, test, validation, kind, about)

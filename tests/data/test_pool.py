@@ -1,0 +1,204 @@
+"""The pool: ids name data for good, states move in O(k), answers stay hidden, and bad input changes nothing."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsel.data import Examples, Pool
+
+ANIMALS = ("cat", "dog", "fox")
+
+
+def test_default_ids_are_the_rows():
+    pool = Pool(np.arange(4)[:, None], [0, 1, 2, 0])
+    assert pool.ids.tolist() == [0, 1, 2, 3]
+    assert pool.position_of([3, 0]).tolist() == [3, 0]
+    assert pool.inputs_of(torch.tensor([2, 0])).tolist() == [[2], [0]]
+    assert len(pool) == 4
+
+
+def test_custom_ids_name_the_right_datum():
+    pool = Pool(np.array([[0.0], [1.0], [2.0]]), ids=[30, 10, 20], classes=ANIMALS)
+    assert pool.inputs_of([10, 30]).tolist() == [[1.0], [0.0]]
+    pool.label([20, 30], [1, 2])
+    assert pool.labelled().inputs.tolist() == [[2.0], [0.0]]
+    assert pool.unlabelled_ids.tolist() == [10]
+
+
+def test_labels_stay_in_the_order_first_told_also_when_corrected():
+    pool = Pool(np.arange(5)[:, None], classes=ANIMALS)
+    pool.label([4, 1], ["fox", 0])
+    pool.label(2, "dog")
+    pool.label([4], [1])
+    assert pool.labelled_ids.tolist() == [4, 1, 2]
+    inputs, labels = pool.labelled()
+    assert labels.tolist() == [1, 0, 1]
+    assert labels.dtype == np.int64
+    assert inputs.tolist() == [[4], [1], [2]]
+    assert pool.labels_of([2, 4]).tolist() == [1, 1]
+    assert pool.labelled().n_classes == 3
+
+
+def test_ignoring_and_releasing():
+    pool = Pool(np.zeros((4, 1)), classes=ANIMALS)
+    pool.label([0, 1], [0, 1])
+    pool.ignore([1, 2])
+    assert pool.labelled_ids.tolist() == [0]
+    assert pool.ignored_ids.tolist() == [1, 2]
+    assert pool.unlabelled_ids.tolist() == [3]
+    pool.release([1])
+    assert pool.unlabelled_ids.tolist() == [1, 3]
+    pool.label([2, 1], [0, 0])  # a label for an ignored id brings it back
+    assert pool.ignored_ids.tolist() == []
+    assert pool.labelled_ids.tolist() == [0, 2, 1]
+    assert repr(pool) == "Pool(4 inputs: 3 labelled, 0 ignored)"
+
+
+def test_answers_are_for_oracles_only():
+    pool = Pool.of(Examples(np.zeros((3, 1)), [2, -1, 0]))
+    assert pool.answers([0, 1]) == [2, None]
+    assert pool.classes == ("0", "1", "2")
+    assert len(pool.labelled()) == 0
+    with pytest.raises(ValueError, match="0 has no label yet"):
+        pool.labels_of([0])
+    with pytest.raises(ValueError, match="knows no answers"):
+        Pool(np.zeros((3, 1))).answers([0])
+
+
+def test_regression_labels_are_floats():
+    pool = Pool(np.zeros((3, 1)), [0.5, np.nan, 2.0])
+    assert pool.regression
+    assert pool.answers([0, 1, 2]) == [0.5, None, 2.0]
+    pool.label([0, 2], [1, 0.5])
+    assert pool.labelled().labels.dtype == np.float64
+    assert pool.labelled().labels.tolist() == [1.0, 0.5]
+
+
+def test_the_first_label_tells_the_kind_where_nothing_else_does():
+    whole, real = Pool(np.zeros((3, 1))), Pool(np.zeros((3, 1)))
+    assert whole.regression is None
+    whole.label(0, 3)
+    assert whole.regression is False
+    assert whole.as_labels([1.0]).dtype == np.int64
+    real.label(0, 3.5)
+    assert real.regression
+    assert real.as_labels([1]).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("ids", "values", "message"),
+    [
+        ([9], [0], "ids: 9 is not in the pool"),
+        ([-1], [0], "ids: -1 is not in the pool"),
+        ([0, 0], [0, 1], "ids: 0 appears twice"),
+        ([0.0], [0], "expected a list of integers"),
+        ([True], [0], "expected a list of integers"),
+        ([[0]], [0], "expected a list of integers"),
+        ([0, 1], [0], "one label for each of 2 ids, found 1"),
+        ([0], [3], "found class 3, but there are 3 classes"),
+        ([0], [-1], "found class -1"),
+        ([0], [None], "found class -1"),
+        ([0], [np.nan], "found class -1"),
+        ([0], [0.5], "expected classes, found 0.5"),
+        ([0], ["dgo"], "did you mean 'dog'"),
+        ([0], [[0]], "one label each, found shape"),
+    ],
+)
+@pytest.mark.parametrize("custom", [False, True])
+def test_bad_labels_are_refused_and_change_nothing(ids, values, message, custom):
+    pool = Pool(np.zeros((3, 1)), ids=[2, 1, 0] if custom else None, classes=ANIMALS)
+    pool.label([2], [0])
+    with pytest.raises(ValueError, match=message):
+        pool.label(ids, values)
+    assert pool.labelled_ids.tolist() == [2]
+    assert sorted(pool.unlabelled_ids.tolist()) == [0, 1]
+
+
+def test_more_refusals():
+    with pytest.raises(ValueError, match="ids: 5 appears twice"):
+        Pool(np.zeros((3, 1)), ids=[5, 1, 5])
+    with pytest.raises(ValueError, match="an integer for each of 3 inputs"):
+        Pool(np.zeros((3, 1)), ids=[1, 2])
+    with pytest.raises(ValueError, match="an integer for each of 3 inputs"):
+        Pool(np.zeros((3, 1)), ids=["a", "b", "c"])
+    with pytest.raises(ValueError, match="one number each, found shape"):
+        Pool(np.zeros((3, 1)), np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="the pool has none"):
+        Pool(np.zeros((3, 1))).label([0], ["cat"])
+    with pytest.raises(ValueError, match="values: found inf"):
+        Pool(np.zeros((3, 1)), [0.5, 1.5, 2.5]).label([0], [np.inf])
+
+
+def test_nothing_is_allowed_everywhere():
+    for pool in (Pool(np.zeros((0, 2))), Pool(np.zeros((2, 2)), ids=[7, 3]), Pool(np.zeros((0, 2)), ids=[])):
+        pool.label([], [])
+        pool.ignore([])
+        assert pool.regression is None
+        assert pool.inputs_of([]).shape == (0, 2)
+        assert len(pool.labelled()) == 0
+        assert isinstance(pool.fingerprint(), str)
+    with pytest.raises(ValueError, match="0 is not in the pool"):
+        Pool(np.zeros((0, 2)), ids=[]).position_of([0])
+
+
+@given(
+    st.lists(st.integers(-50, 50), min_size=1, max_size=12, unique=True),
+    st.lists(st.tuples(st.sampled_from(["label", "ignore", "release"]), st.integers(0, 11), st.integers(0, 2))),
+)
+@settings(max_examples=60, deadline=None)
+def test_states_follow_a_plain_model(ids, events):
+    pool = Pool(np.arange(len(ids)), ids=ids, classes=ANIMALS)
+    told: dict[int, int] = {}
+    ignored: set[int] = set()
+    for event, place, value in events:
+        one = ids[place % len(ids)]
+        if event == "label":
+            pool.label(one, value)
+            told[one] = value
+            ignored.discard(one)
+        else:
+            getattr(pool, event)(one)
+            told.pop(one, None)
+            (ignored.add if event == "ignore" else ignored.discard)(one)
+    assert pool.labelled_ids.tolist() == list(told)
+    assert pool.labelled().labels.tolist() == list(told.values())
+    assert pool.labelled().inputs.tolist() == [ids.index(one) for one in told]
+    assert pool.ignored_ids.tolist() == [one for one in ids if one in ignored]
+    assert pool.unlabelled_ids.tolist() == [one for one in ids if one not in ignored and one not in told]
+
+
+def test_a_fingerprint_tells_pools_apart_and_ignores_their_state():
+    inputs = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
+    pool = Pool(inputs, classes=ANIMALS)
+    same = pool.fingerprint()
+    pool.label([0], [1])
+    assert pool.fingerprint() == same
+    assert Pool(torch.from_numpy(inputs), ids=np.arange(500), classes=ANIMALS).fingerprint() == same
+    changed = inputs.copy()
+    changed[0, 0] += 1
+    others = [
+        Pool(changed, classes=ANIMALS),
+        Pool(inputs[:-1], classes=ANIMALS),
+        Pool(inputs, classes=ANIMALS[:2]),
+        Pool(inputs, ids=np.arange(500) + 1, classes=ANIMALS),
+        Pool(inputs.astype(np.float64), classes=ANIMALS),
+        Pool([str(one) for one in inputs[:, 0]], classes=ANIMALS),
+        Pool([str(one) for one in changed[:, 0]], classes=ANIMALS),
+    ]
+    assert len({same, *(other.fingerprint() for other in others)}) == 8
+
+
+def test_updates_cost_what_they_change_not_what_there_is():
+    def seconds(count):
+        pool = Pool(np.zeros((count, 1), dtype=np.uint8), classes=ANIMALS)
+        start = time.process_time()
+        for one in range(300):
+            pool.label(one, 0)
+        return time.process_time() - start
+
+    small, large = seconds(300), seconds(30_000_000)
+    assert large < 3 * small + 0.1  # touching every state once a label adds several times as much
