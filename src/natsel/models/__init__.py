@@ -1,3 +1,63 @@
-"""Models that believe: anything that can be fitted and then says, from consistent draws, what it expects."""
+"""Models that believe: anything that can be fitted and then says, from consistent draws, what it expects.
 
-from natsel.models.protocol import Model as Model
+Names are imported when they are first used, so that scikit-learn and the extras cost nothing to those who need others.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from natsel.models.consistency import check_consistent as check_consistent
+    from natsel.models.convert import as_model as as_model
+    from natsel.models.deterministic import Deterministic as Deterministic
+    from natsel.models.dropout import Dropout as Dropout
+    from natsel.models.embeddings import Backbone as Backbone
+    from natsel.models.ensemble import Ensemble as Ensemble
+    from natsel.models.heads import dropout_head as dropout_head
+    from natsel.models.heads import ensemble_head as ensemble_head
+    from natsel.models.networks import emnist_cnn as emnist_cnn
+    from natsel.models.networks import fresh as fresh
+    from natsel.models.networks import mlp as mlp
+    from natsel.models.networks import mnist_cnn as mnist_cnn
+    from natsel.models.pretrained import Frozen as Frozen
+    from natsel.models.pretrained import efficientnet_lite0 as efficientnet_lite0
+    from natsel.models.pretrained import minilm as minilm
+    from natsel.models.protocol import Model as Model
+    from natsel.models.protocol import Progress as Progress
+    from natsel.models.sklearn import Sklearn as Sklearn
+    from natsel.models.text import TextModel as TextModel
+    from natsel.models.training import BATCHBALD as BATCHBALD
+    from natsel.models.training import QUICK as QUICK
+    from natsel.models.training import STOCHASTIC as STOCHASTIC
+    from natsel.models.training import Epoch as Epoch
+    from natsel.models.training import Training as Training
+    from natsel.models.training import train as train
+
+_NAMES = {
+    "consistency": ("check_consistent",),
+    "convert": ("as_model",),
+    "deterministic": ("Deterministic",),
+    "dropout": ("Dropout",),
+    "embeddings": ("Backbone",),
+    "ensemble": ("Ensemble",),
+    "heads": ("dropout_head", "ensemble_head"),
+    "networks": ("emnist_cnn", "fresh", "mlp", "mnist_cnn"),
+    "pretrained": ("Frozen", "efficientnet_lite0", "minilm"),
+    "protocol": ("Model", "Progress"),
+    "sklearn": ("Sklearn",),
+    "text": ("TextModel",),
+    "training": ("BATCHBALD", "QUICK", "STOCHASTIC", "Epoch", "Training", "train"),
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'natsel.models' has no attribute {name!r}")
+    value = getattr(import_module(f"natsel.models.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

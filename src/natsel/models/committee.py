@@ -1,0 +1,143 @@
+"""Committees: which parts of a fitted scikit-learn estimator are its draws, and what each of them predicts.
+
+    forest, bagging, voting    each tree or member is one draw (voting weights become weights of draws)
+    anything else              the estimator itself, one draw
+
+The members of a committee are fixed functions, so their draws are consistent by construction. Members number their
+classes by position in the committee's own list; `classes` undoes that.  Spec 09, D.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import sklearn.base
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
+from sklearn.ensemble._forest import BaseForest
+from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Committee:
+    """K fitted members, what inputs pass through on the way to them, and which examples each was fitted to."""
+
+    members: Sequence[Any]
+    prepare: Callable[[Any], Any] = lambda inputs: inputs
+    classes: Array | None = None  # the class each of the members' own numbers stands for; None: they are classes
+    columns: Sequence[Array] | None = None  # the features each member looks at; None: all
+    samples: Sequence[Array] | None = None  # the examples each member was fitted to; None: all, or unknown
+    weights: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def probs(self, inputs_n: Any, n_classes: int) -> Array:
+        """p(y=c | x_n, member k) as (n, K, C) in float32; a member without probabilities votes for one class."""
+        probs_n_K_C = np.zeros((len(inputs_n), len(self), n_classes), dtype=np.float32)
+        prepared_n = self.prepare(inputs_n)
+        for k, member in enumerate(self.members):
+            columns_C, own_n_C = _class_probs(member, self._seen_by(k, prepared_n))
+            if self.classes is not None:
+                columns_C = self.classes[columns_C.astype(np.int64)]
+            probs_n_K_C[:, k, columns_C] = own_n_C
+        return probs_n_K_C
+
+    def means(self, inputs_n: Any) -> Array:
+        """The members' predictions as (n, K) in float64."""
+        mean_n_K = np.empty((len(inputs_n), len(self)))
+        prepared_n = self.prepare(inputs_n)
+        for k, member in enumerate(self.members):
+            mean_n_K[:, k] = np.reshape(_call(member, "predict", self._seen_by(k, prepared_n)), -1)
+        return mean_n_K
+
+    def _seen_by(self, k: int, prepared_n: Any) -> Any:
+        return prepared_n if self.columns is None else prepared_n[:, self.columns[k]]
+
+
+def committee_of(fitted: Any) -> Committee:
+    """The draws inside a fitted estimator.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> len(committee_of(RandomForestClassifier(7).fit([[0.0], [1.0]], [0, 1])))
+    7
+    """
+    fitted = getattr(fitted, "best_estimator_", fitted)
+    if isinstance(fitted, Pipeline):
+        return _after(fitted[:-1], committee_of(fitted[-1])) if len(fitted) > 1 else committee_of(fitted[-1])
+    classes = getattr(fitted, "classes_", None)
+    if isinstance(fitted, BaseForest):
+        bootstrapped = fitted.bootstrap and hasattr(fitted, "estimators_samples_")
+        return Committee(
+            fitted.estimators_,
+            prepare=_for_trees,
+            classes=classes,
+            samples=fitted.estimators_samples_ if bootstrapped else None,
+        )
+    if isinstance(fitted, BaggingClassifier | BaggingRegressor):
+        whole = fitted.max_features == 1.0 and not fitted.bootstrap_features
+        return Committee(
+            fitted.estimators_,
+            classes=classes,
+            columns=None if whole else fitted.estimators_features_,
+            samples=fitted.estimators_samples_,
+        )
+    if isinstance(fitted, VotingClassifier | VotingRegressor):
+        kept = [member != "drop" for _, member in fitted.estimators]
+        weights = None if fitted.weights is None else np.asarray(fitted.weights, dtype=np.float64)[kept]
+        return Committee(fitted.estimators_, classes=classes, weights=weights)
+    return Committee([fitted])
+
+
+def classifies(estimator: Any) -> bool:
+    """Whether an estimator, by its tags or by what it offers, names classes."""
+    return hasattr(estimator, "predict_proba") or _is(sklearn.base.is_classifier, estimator, "classifier")
+
+
+def regresses(estimator: Any) -> bool:
+    """Whether an estimator says that it predicts real numbers."""
+    return _is(sklearn.base.is_regressor, estimator, "regressor")
+
+
+def _is(says: Callable[[Any], bool], estimator: Any, kind: str) -> bool:
+    try:
+        return bool(says(estimator))
+    except (AttributeError, TypeError):  # boosting libraries of their own may lack scikit-learn's newer tags
+        return getattr(estimator, "_estimator_type", None) == kind
+
+
+def _after(steps: Pipeline, committee: Committee) -> Committee:
+    """A committee whose inputs pass through the fitted steps of a pipeline first."""
+    return Committee(
+        committee.members,
+        prepare=lambda inputs: committee.prepare(steps.transform(inputs)),
+        classes=committee.classes,
+        columns=committee.columns,
+        samples=committee.samples,
+        weights=committee.weights,
+    )
+
+
+def _for_trees(inputs: Any) -> Any:
+    """Done once for all trees, so that none need look at its input again."""
+    if scipy.sparse.issparse(inputs):
+        return inputs.tocsr().astype(np.float32)
+    return np.ascontiguousarray(inputs, dtype=np.float32)
+
+
+def _class_probs(member: Any, inputs_n: Any) -> tuple[Array, Array]:
+    """The member's own classes and their probabilities (n, c)."""
+    own_c = np.asarray(member.classes_)
+    if hasattr(member, "predict_proba"):
+        return own_c, np.asarray(_call(member, "predict_proba", inputs_n))
+    return own_c, np.reshape(member.predict(inputs_n), (-1, 1)) == own_c
+
+
+def _call(member: Any, method: str, inputs_n: Any) -> Any:
+    if isinstance(member, BaseDecisionTree) and isinstance(inputs_n, np.ndarray) and inputs_n.dtype == np.float32:
+        return getattr(member, method)(inputs_n, check_input=False)  # a check a tree costs more than the tree
+    return getattr(member, method)(inputs_n)
