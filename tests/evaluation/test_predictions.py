@@ -1,0 +1,81 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsel.evaluation import accuracy, gaussian_nll, nll, rmse
+
+
+def test_accuracy_and_nll_by_hand():
+    probs_N_C = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.2, 0.5, 0.3]])
+    labels_N = np.array([0, 1, 1])
+    assert accuracy(probs_N_C.log(), labels_N) == pytest.approx(2 / 3)
+    assert nll(probs_N_C.log(), labels_N) == pytest.approx(-(math.log(0.7) + math.log(0.3) + math.log(0.5)) / 3)
+
+
+def test_an_impossible_label_costs_infinitely_much_and_is_no_nan():
+    log_mean_N_C = torch.tensor([[1.0, 0.0]]).log()
+    assert nll(log_mean_N_C, [1]) == math.inf
+    assert accuracy(log_mean_N_C, [1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("log_mean_N_C", "labels", "word"),
+    [
+        (torch.zeros(2, 3), [0], "one for each row"),
+        (torch.zeros(0, 3), [], "at least one"),
+        (torch.zeros(1, 3), [3], "classes 0 to 2"),
+        (torch.zeros(1, 3), [-1], "classes 0 to 2"),
+        (torch.zeros(1, 3), [0.5], "classes 0 to 2"),
+        (torch.full((1, 3), math.nan), [0], "nan"),
+    ],
+)
+def test_bad_classes_are_refused(log_mean_N_C, labels, word):
+    with pytest.raises(ValueError, match=word):
+        accuracy(log_mean_N_C, labels)
+
+
+def test_regression_by_hand_and_against_torch():
+    mean_N_K = torch.tensor([[0.0, 2.0], [1.0, 1.0]])
+    variance_N_K = torch.tensor([[1.0, 4.0], [0.5, 0.5]])
+    values_N = torch.tensor([1.0, 3.0])
+    density_N_K = torch.distributions.Normal(mean_N_K, variance_N_K.sqrt()).log_prob(values_N[:, None]).exp()
+    assert gaussian_nll(mean_N_K, variance_N_K, values_N) == pytest.approx(-density_N_K.mean(1).log().mean().item())
+    weighted_N = density_N_K @ torch.tensor([0.9, 0.1])
+    log_weights_K = torch.tensor([0.9, 0.1]).log()
+    found = gaussian_nll(mean_N_K, variance_N_K, values_N, log_weights_K)
+    assert found == pytest.approx(-weighted_N.log().mean().item())
+    assert rmse(mean_N_K.mean(1), values_N) == pytest.approx(math.sqrt(2))
+
+
+def test_draws_far_from_the_value_underflow_nowhere():
+    assert gaussian_nll(torch.tensor([[1e3]]), torch.tensor([[1e-2]]), [0.0]) == pytest.approx(5e7, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "values", "word"),
+    [
+        ([[0.0]], [[0.0]], [0.0], "positive"),
+        ([[0.0]], [[1.0]], [0.0, 1.0], "one for each"),
+        ([[0.0]], [[1.0]], [math.nan], "nan"),
+    ],
+)
+def test_bad_numbers_are_refused(mean, variance, values, word):
+    with pytest.raises(ValueError, match=word):
+        gaussian_nll(torch.tensor(mean), torch.tensor(variance), values)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 30), st.integers(2, 6), st.integers(0, 100))
+def test_the_true_distribution_is_never_beaten_on_average(points, classes, seed):
+    """Gibbs: over all labels weighted by p, no q has a lower nll than p."""
+    generator = torch.Generator().manual_seed(seed)
+    p_N_C, q_N_C = torch.rand(2, points, classes, generator=generator, dtype=torch.float64).log_softmax(-1)
+    cost = [
+        sum(one.exp().numpy()[c] * nll(two[None], [c]) for c in range(classes))
+        for one, two in [(p_N_C[0], p_N_C[0]), (p_N_C[0], q_N_C[0])]
+    ]
+    assert cost[0] <= cost[1] + 1e-12
