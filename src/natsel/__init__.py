@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from natsel.choose import methods as methods
     from natsel.choose import score as score
     from natsel.choose import select as select
+    from natsel.data import Examples as Examples
+    from natsel.data import Pool as Pool
+    from natsel.learning import ActiveLearner as ActiveLearner
     from natsel.memory import memory_budget as memory_budget
     from natsel.objectives import EIG as EIG
     from natsel.objectives import Entropy as Entropy
@@ -48,7 +51,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = ("memory", "information", "beliefs", "objectives", "search", "choose")
+_ROOMS = (
+    *("memory", "information", "beliefs", "objectives", "search", "choose"),
+    *("data", "store", "models", "evaluation", "learning", "experiments"),
+)
 _NAMES = {
     "memory": ("memory_budget",),
     "beliefs": ("Belief", "CategoricalSamples", "GaussianFeatures", "GaussianSamples"),
@@ -57,6 +63,8 @@ _NAMES = {
         *("StdDev", "Surprise", "Variance", "VariationRatio"),
     ),
     "search": ("Exhaustive", "Greedy", "Power", "SoftRank", "Softmax", "TopK", "Uniform"),
+    "data": ("Examples", "Pool"),
+    "learning": ("ActiveLearner",),
     "choose": ("Explanation", "Method", "Selection", "methods", "score", "select"),
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names}

@@ -1,1 +1,11 @@
 """The journal: labels, rounds and acquisitions, written once and never changed."""
+
+from natsel.store.history import Acquisition as Acquisition
+from natsel.store.history import Ask as Ask
+from natsel.store.history import Label as Label
+from natsel.store.history import Round as Round
+from natsel.store.history import Run as Run
+from natsel.store.history import Stop as Stop
+from natsel.store.history import Terms as Terms
+from natsel.store.journal import Journal as Journal
+from natsel.store.state import State as State

@@ -1,0 +1,118 @@
+"""A model and the labels it was fitted to: fitted afresh when they change, evaluated, and asked what it believes.
+
+A fit is named by `told`, how often a label was new or different before it: within a run that names the labels, their
+order and the seed, and so the fit itself.
+"""
+
+import inspect
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from natsel.beliefs import Belief, CategoricalSamples
+from natsel.data.examples import Examples
+from natsel.learning.evaluate import evaluate, predictive
+from natsel.learning.record import Array, Record
+from natsel.models.consistency import check_consistent
+from natsel.models.convert import as_model
+from natsel.models.protocol import Model
+from natsel.seeds import derive
+
+
+class Fitting:
+    """A model that follows the labels of a record."""
+
+    def __init__(
+        self, model: Any, seed: int, classes: tuple[str, ...], validation: Any, test: Any, checkpoints: bool
+    ) -> None:
+        self.model: Model = as_model(model)
+        self.seed, self.checkpoints = seed, checkpoints
+        self.validation, self.test = _checked(validation, "validation", classes), _checked(test, "test", classes)
+        self.told = 0
+        """Which labels the model knows; 0 before the first fit."""
+        self._consistent = type(self.model).__module__.split(".")[0] == "natsel"
+        if checkpoints and not (hasattr(self.model, "weights") and hasattr(self.model, "load_weights")):
+            raise ValueError(f"checkpoints: {type(self.model).__name__} cannot give its weights; leave checkpoints out")
+
+    def refresh(self, record: Record) -> None:
+        """Fit and evaluate, unless that was done for the labels there are."""
+        told = record.follow().told
+        if told == self.told:
+            return
+        labelled = self._with_classes(record.labelled())
+        self.told = 0  # a fit that fails leaves no model
+        started = perf_counter()
+        self._fit(labelled, told, record)
+        if not self._consistent:
+            check_consistent(self.model.believe, record.pool.inputs_of(record.pool.ids[:2]))
+            self._consistent = True
+        self.told = told
+        seconds = {"fit": perf_counter() - started}
+        if record.journal.has_round(record.run, told):
+            return  # evaluated before a kill, or by another client
+        metrics: dict[str, float] = {}
+        if self.test is not None:
+            started = perf_counter()
+            metrics = evaluate(self.believe(self.test.inputs), self.test.labels)
+            seconds["evaluate"] = perf_counter() - started
+        record.journal.record_round(record.run, told, len(labelled), metrics, seconds)
+
+    def believe(self, inputs: Any) -> Belief:
+        """What the model believes about inputs, one row each."""
+        belief = self.model.believe(inputs)
+        if len(belief) != len(inputs):
+            raise ValueError(
+                f"model: believe gave {len(belief)} rows for {len(inputs)} inputs; give one each, in order"
+            )
+        return belief
+
+    def predictions(self, points: int, record: Record) -> list[Array]:
+        """The classes that each fit so far predicted for the same random part of the pool, kept in the journal."""
+        journal, pool, kind = record.journal, record.pool, f"predictions-{points}"
+        kept = journal.kept(record.run, kind)
+        if self.told and self.told not in kept:
+            draw = np.random.default_rng(derive(self.seed, "predictions"))
+            positions = np.sort(draw.choice(len(pool), min(points, len(pool)), replace=False))
+            belief = self.believe(pool.inputs_of(pool.ids[positions]))
+            if not isinstance(belief, CategoricalSamples):
+                raise ValueError("stop: Stabilised compares classes; for numbers use GainBelow or a budget")
+            journal.keep(record.run, kind, self.told, {"classes": predictive(belief).argmax(-1)})
+            kept.append(self.told)
+        found = [journal.fetch(record.run, kind, told) for told in kept]
+        return [tensors["classes"].numpy() for tensors in found if tensors is not None]
+
+    def _fit(self, labelled: Examples, told: int, record: Record) -> None:
+        model: Any = self.model
+        if self.checkpoints:
+            weights = record.journal.fetch(record.run, "weights", told)
+            if weights is not None:
+                model.load_weights(weights)
+                return
+        takes = inspect.signature(model.fit).parameters
+        seeded = "seed" in takes or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+        model.fit(labelled, self.validation, **({"seed": derive(self.seed, "fit", told)} if seeded else {}))
+        if self.checkpoints:
+            record.journal.keep(record.run, "weights", told, model.weights())
+
+    def _with_classes(self, labelled: Examples) -> Examples:
+        """Examples whose classes, where they have no names, are numbered up to the largest that anybody mentioned: a
+        model must know of classes it has no example of.
+        """
+        if labelled.classes or labelled.labels.dtype.kind == "f":
+            return labelled
+        parts = [labelled, *(part for part in (self.validation, self.test) if part is not None)]
+        count = max(int(np.asarray(part.labels).max(initial=-1)) for part in parts) + 1
+        return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))
+
+
+def _checked(examples: Any, name: str, classes: tuple[str, ...]) -> Examples | None:
+    """Examples, or a pair of inputs and labels made into such, with labels that mean what the pool's labels mean."""
+    if examples is None:
+        return None
+    found = examples if isinstance(examples, Examples) else Examples(*examples)
+    if found.labels is None:
+        raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
+    if any(ours != theirs for ours, theirs in zip(classes, found.classes, strict=False)):
+        raise ValueError(f"{name}: its classes are not numbered like the pool's; make it with classes=pool.classes")
+    return found

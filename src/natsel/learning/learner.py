@@ -1,0 +1,297 @@
+"""The active learner: ask for labels, be told them, fit again; written down so that any instant may be the last.
+
+    repeat:  fit a fresh model to the labels → evaluate → stop? → believe about the pool → select → labels → tell
+
+All it knows is in the journal (`natsel.store`): it writes there first and then folds what was written, its own and that
+of others, into its state. What is random is drawn from seeds that the state and the seed of the run name:
+
+    fit      derive(seed, "fit", told)          told: how often a label was new or different
+    part     derive(seed, "part", ask)          ask: the number of the batch
+    select   derive(seed, "select", ask)
+    start    derive(seed, "start", ask)         a batch before there are labels
+
+So the next batch is a function of (journal, seed): a learner that is killed and made again asks what it would have
+asked. Several learners may work on one journal, each under its own name (`who`). Each chooses by the labels it knew
+when it fitted; ids that another took in the meantime are left out and the choice is made again.  Spec 01, A6.
+"""
+
+import operator
+from collections.abc import Iterable
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+
+from natsel import __version__
+from natsel.beliefs import Belief
+from natsel.choose import Method, Selection, resolve, select
+from natsel.data.examples import Examples
+from natsel.data.labels import as_numpy
+from natsel.data.pool import Pool
+from natsel.learning.asking import as_ask, drawn, part_of, shortened
+from natsel.learning.fitting import Fitting
+from natsel.learning.oracles import Oracle, answers
+from natsel.learning.record import Array, Record
+from natsel.learning.stopping import Budget, Rule, View
+from natsel.models.protocol import Model, Progress
+from natsel.seeds import derive
+from natsel.store import Journal, Round, Stop, Terms
+
+
+class ActiveLearner:
+    """Chooses what to label next, from a model, a pool and a method; keeps everything in `store` (None: in memory).
+
+    Labels and marks that the pool already has are told first. `validation` goes to the model's fit, `test` is evaluated
+    after every fit, `candidates` makes each ask look at a random part of the pool of that size only, `targets` are the
+    inputs that prediction-aware methods want to do well on. `checkpoints` keeps the weights of every fit, so that a
+    resumed run need not fit again and goes on alike also where training is not repeatable to the last bit.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> pool = Pool(np.arange(20.0)[:, None], labels=np.arange(20) // 10)
+    >>> learner = ActiveLearner(RandomForestClassifier(5), pool, method="bald", k=2)
+    >>> learner.run(budget=6)
+    'the budget of 6 labels is used'
+    >>> len(learner.labelled_ids)
+    6
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        pool: Pool,
+        method: str | Method = "batchbald",
+        k: int = 10,
+        store: str | Path | Journal | None = None,
+        seed: int = 0,
+        *,
+        validation: Examples | tuple[Any, Any] | None = None,
+        test: Examples | tuple[Any, Any] | None = None,
+        candidates: int | None = None,
+        targets: Any = None,
+        who: str = "",
+        run: str = "main",
+        checkpoints: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self.pool = pool
+        self.method = resolve(method)
+        self.k = _count(k, "k")
+        self.seed = _count(seed, "seed", least=-(1 << 63))
+        self.candidates = None if candidates is None else _count(candidates, "candidates")
+        self.targets = targets.inputs if isinstance(targets, Examples) else targets
+        self.who, self.progress = who, progress
+        self._fitting = Fitting(model, self.seed, pool.classes, validation, test, checkpoints)
+        self._opened = not isinstance(store, Journal)
+        self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
+        try:
+            self._record = Record(self.journal, run, self._terms(), pool, who)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"ActiveLearner({self.method.name}: {len(self._record.state.values)} of {len(self.pool)} labelled)"
+
+    def close(self) -> None:
+        """Let go of the journal. Nothing is lost if this is never called."""
+        if self._opened:
+            self.journal.close()
+
+    @property
+    def model(self) -> Model:
+        """The model, fitted to the labels there were at the last ask, run or belief."""
+        return self._fitting.model
+
+    @property
+    def n_labelled(self) -> int:
+        """How many ids have a label."""
+        return len(self._record.follow().values)
+
+    @property
+    def labelled_ids(self) -> Array:
+        """Ids with a label, in the order first told."""
+        return np.fromiter(self._record.follow().values, dtype=np.int64)
+
+    @property
+    def outstanding(self) -> Array:
+        """Ids that were asked for, by anybody, and are neither told nor skipped nor released, in the order asked."""
+        return np.fromiter(self._record.follow().outstanding, dtype=np.int64)
+
+    @property
+    def history(self) -> list[Round]:
+        """The rounds so far: each fit with its metrics, the seconds each stage took, and what was asked for."""
+        return self.journal.rounds(self._record.run)
+
+    def labelled(self) -> Examples:
+        """What the model learns from: inputs and labels in the order first told."""
+        self._record.follow()
+        return self._record.labelled()
+
+    def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
+        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
+        if (inputs is None) == (ids is None):
+            raise ValueError("belief: pass either inputs or ids=…")
+        self._fitting.refresh(self._record)
+        if not self._fitting.told:
+            raise ValueError("belief: there are no labels to learn from yet; tell some first")
+        return self._fitting.believe(inputs) if ids is None else self._believe(np.atleast_1d(as_numpy(ids)))
+
+    def summary(self) -> dict[str, Any]:
+        """Where the run stands, as plain values."""
+        state, rounds, stops = self._record.follow(), self.history, self.journal.stops(self._record.run)
+        stages = ("fit", "evaluate", "believe", "select")
+        return {
+            "method": self.method.name,
+            "k": self.k,
+            "seed": self.seed,
+            "n_pool": len(self.pool),
+            "n_labelled": len(state.values),
+            "n_outstanding": len(state.outstanding),
+            "n_skipped": len(state.skipped),
+            "rounds": len(rounds),
+            "metrics": dict(rounds[-1].metrics) if rounds else {},
+            "seconds": {stage: sum(one.seconds.get(stage, 0.0) for one in rounds) for stage in stages},
+            "stopped": stops[-1].reason if stops and stops[-1].told == state.told else None,
+        }
+
+    def ask(self, k: int | None = None) -> Selection:
+        """The next batch, recorded as handed out: nobody else on this journal is given these ids.
+
+        Before there are labels it is drawn at random, and says so in its warnings. Where fewer than k points are free
+        it is shorter; where none is, it is empty.
+        """
+        return self._ask(self.k if k is None else _count(k, "k"))
+
+    def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
+        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
+
+        All are checked before any is written, and all are on disk when this returns. Telling the same again changes
+        nothing.
+        """
+        self._record.tell(ids, labels, who=who)
+
+    def skip(self, ids: Any) -> None:
+        """Set ids aside that cannot be labelled; they are not asked for again."""
+        self._record.skip(ids)
+
+    def release(self, ids: Any) -> None:
+        """Hand outstanding ids back to the pool; they may be asked for again."""
+        self._record.release(ids)
+
+    def step(self, oracle: Oracle = None) -> Selection:
+        """One round: what is outstanding is answered first, then a batch is asked for and answered."""
+        self._serve(oracle)
+        selection = self._ask(self.k)
+        self._serve(oracle)
+        return selection
+
+    def run(self, budget: int | None = None, oracle: Oracle = None, stop: Rule | Iterable[Rule] = ()) -> str:
+        """Rounds until `budget` labels are there in total, a rule says stop or no point is free; returns the reason.
+
+        Ids that an earlier run under the same name left outstanding are answered first. At the end the model is fitted
+        to all labels and evaluated.
+        """
+        limit = None if budget is None else _count(budget, "budget", least=0)
+        rules: list[Rule] = [*([] if limit is None else [Budget(limit)]), *([stop] if callable(stop) else stop)]
+        while True:
+            self._serve(oracle)
+            self._fitting.refresh(self._record)
+            state = self._record.state
+            if self.progress is not None:
+                self.progress(len(state.values), limit or len(self.pool))
+            rule, reason = self._verdict(rules)
+            if not reason and not len(self._ask(self.k, limit)):
+                rule, reason = "exhausted", "nothing is left to ask for"
+                if state.outstanding:
+                    reason += f": {len(state.outstanding)} ids are outstanding with other clients"
+            if reason:
+                self.journal.record_stop(state.run, Stop(state.told, rule, reason))
+                return reason
+
+    def _terms(self) -> Terms:
+        decisive = {
+            "objective": repr(self.method.objective),
+            "search": repr(self.method.search),
+            "candidates": self.candidates,
+        }
+        notes = {"model": type(self.model).__name__, "points": len(self.pool), "classes": list(self.pool.classes)}
+        return Terms(self.pool.fingerprint(), self.method.name, self.k, self.seed, decisive, notes, __version__)
+
+    def _believe(self, ids: Array) -> Belief:
+        return self._fitting.believe(self.pool.inputs_of(ids)).with_ids(ids)
+
+    def _ask(self, k: int, limit: int | None = None) -> Selection:
+        """Choose and record; choose again as long as another client is quicker with one of the ids."""
+        self._fitting.refresh(self._record)
+        belief: Belief | None = None
+        seconds = {"believe": 0.0, "select": 0.0} if self._fitting.told else {}
+        while True:
+            state, free_ids = self._record.state, self._record.free_ids()
+            number = state.asks + 1
+            room = len(free_ids) if limit is None else limit - len(state.values) - len(state.outstanding)
+            count = max(0, min(k, room, len(free_ids)))
+            if count == 0 or not self._fitting.told:
+                seed = derive(self.seed, "start", number)
+                selection = drawn(free_ids, count, self.pool, seed)
+            else:
+                seed = derive(self.seed, "select", number)
+                started = perf_counter()
+                ids = part_of(free_ids, self.method, count, self.candidates, derive(self.seed, "part", number))
+                gone = None
+                if belief is not None and np.isin(ids, belief.ids_N.cpu()).all():
+                    gone = np.setdiff1d(belief.ids_N.cpu(), ids)  # what others took since
+                else:
+                    belief = None  # let go of a large one before the next is made
+                    belief = self._believe(ids)
+                    targets = None if self.targets is None else self._fitting.believe(self.targets)
+                seconds["believe"] += perf_counter() - started
+                started = perf_counter()
+                selection = select(self.method, belief, count, targets=targets, exclude=gone, seed=seed)
+                seconds["select"] += perf_counter() - started
+            if count == 0:
+                return selection
+            selection = shortened(selection, k)
+            ask = as_ask(selection, seed=seed, told=self._fitting.told, seconds=seconds, who=self.who)
+            if self._record.ask(ask, limit):
+                return selection
+
+    def _serve(self, oracle: Oracle) -> None:
+        """Answer what this client has outstanding, in one transaction."""
+        mine = [id for id, asked in self._record.follow().outstanding.items() if asked.who == self.who]
+        if mine:
+            found = dict(zip(mine, answers(oracle, self.pool, mine), strict=True))
+            known = {id: label for id, label in found.items() if label is not None}
+            self._record.tell(list(known), list(known.values()), skipped=[id for id in mine if id not in known])
+
+    def _verdict(self, rules: list[Rule]) -> tuple[str, str | None]:
+        """The first rule that says stop, and its reason."""
+        rounds = self.history
+        asks = sorted((ask for one in rounds for ask in one.asks), key=lambda ask: ask.number)
+        in_nats = self.method.facts.quantity == "I[Y;W|x]"  # then a score is a gain; else each pick is taken alone
+        gains = [pick.score if in_nats else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
+        known = [gain for gain in gains if gain is not None]
+        view = View(
+            n_labelled=len(self._record.state.values),
+            rounds=rounds,
+            gain=float(np.mean(known)) if known else None,
+            predictions=lambda points: self._fitting.predictions(points, self._record),
+        )
+        reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
+        return next(reasons, ("", None))
+
+
+def _count(number: Any, name: str, least: int = 1) -> int:
+    try:
+        count = operator.index(number)
+    except TypeError:
+        raise ValueError(f"{name}: expected a whole number, found {number!r}") from None
+    if not least <= count < 1 << 63:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, found {count}")
+    return count

@@ -1,0 +1,259 @@
+"""The journal: what was asked, told and found out, in an SQLite file that is only ever added to.
+
+**Nothing acknowledged is lost.** A write is one transaction (BEGIN IMMEDIATE … COMMIT) on a log that is flushed to disk
+at every commit (WAL, synchronous=FULL). A method returns after its commit: what a caller saw done is on disk whole, and
+what was cut off never happened. No row is ever changed: a correction is a new row, and triggers refuse all else.
+
+**The order is one for all.** SQLite admits one writer at a time, so that `seq` numbers the commits of all processes in
+the order in which they happened. State is a fold over the entries in that order (`natsel.store.state`): all who have
+folded up to the same `seq` have the same state.
+
+**No id is handed out twice.** `ask` reads what others committed and writes its own batch inside one transaction: nobody
+else can write between the check that every id is free and the commit. An ask that comes too late is not recorded.
+
+**The same next batch.** A learner decides by the state, the terms of the run (data, method, k, seed) and seeds derived
+from numbers in the state: never by the clock or by what this process did before. So a run that is killed between two
+commits, at any instruction, goes on from the last commit exactly as it would have gone on without being killed.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from torch import Tensor
+
+from natsel.store import reading, writing
+from natsel.store.artefacts import Artefacts
+from natsel.store.history import Ask, Label, Round, Run, Stop, Terms
+from natsel.store.schema import MEMORY, connect, is_busy
+from natsel.store.state import State
+
+
+class Journal:
+    """A journal file, or one in memory that ends with the process. Processes and threads may share a file; a child
+    made by fork opens its own.
+
+    >>> journal = Journal(":memory:")
+    >>> state = journal.begin("main", Terms(pool="some data", method="bald", k=2, seed=0))
+    >>> journal.tell(state, [3, 5], [0, 1])
+    >>> journal.replay(state.run).values
+    {3: 0, 5: 1}
+    """
+
+    def __init__(self, path: str | Path = MEMORY, *, create: bool = True, timeout: float = 60.0) -> None:
+        self.path = path if str(path) == MEMORY else Path(path)
+        self.timeout = timeout
+        self._connection = connect(path, create=create, timeout=timeout)
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self.closed = False
+        self._artefacts = Artefacts(self.path.with_suffix(".artefacts") if isinstance(self.path, Path) else None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Journal({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Let go of the file. What was written stays written whether or not this is ever called."""
+        with self._lock:
+            self.closed = True
+            self._connection.close()
+
+    def begin(self, name: str, terms: Terms) -> State:
+        """The state of the run of this name, which is made if it is new and must be on these terms if it is not."""
+        with self._writing() as database:
+            known = reading.run_named(database, name)
+            if known is None:
+                writing.run(database, name, terms)
+        if known is not None:
+            differences = known.terms.differences(terms)
+            if differences:
+                raise ValueError(
+                    f"store: {self.path} holds a run of {'; '.join(differences)}; open it as it was or choose"
+                    " another file"
+                )
+        return self.replay(name)
+
+    def replay(self, run: int | str = "main", until: int | None = None) -> State:
+        """The state of a run as all its entries, or those up to `until`, make it."""
+        with self._reading() as database:
+            if isinstance(run, str):
+                known = reading.run_named(database, run)
+                if known is None:
+                    raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
+                run = known.run
+            state = State(run)
+            state.fold(reading.changes(database, run, 0, until))
+        return state
+
+    def catch_up(self, state: State) -> None:
+        """Take in what was committed since, by anybody."""
+        with self._reading() as database:
+            state.fold(reading.changes(database, state.run, state.seq))
+
+    def ask(self, state: State, ask: Ask, *, limit: int | None = None) -> int | None:
+        """Hand out a batch and return its number; None, and nothing written, if somebody took one of its ids first.
+
+        With `limit` the batch is also refused where it would bring more than so many ids to labelled or outstanding.
+        """
+        with self._writing(state) as database:
+            taken = len(state.values) + len(state.outstanding) + len(ask.picks)
+            if not all(state.free(id) for id in ask.ids) or (limit is not None and taken > limit):
+                return None
+            return writing.ask(database, state, ask)
+
+    def tell(
+        self,
+        state: State,
+        ids: Sequence[int],
+        values: Sequence[int | float],
+        *,
+        skipped: Sequence[int] = (),
+        who: str = "",
+        only_new: bool = False,
+    ) -> None:
+        """Write labels, and ids that got none, in one go.
+
+        What the same person has told already is not written again, so that a caller who does not know whether it was
+        acknowledged may simply repeat it. `only_new` leaves out ids that have any label.
+        An id with a label is not skipped.
+        """
+        told = dict(zip(ids, values, strict=True))
+        with self._writing(state) as database:
+            if only_new:
+                known = {id for id in told if id in state.values}
+            else:
+                agreed = [id for id, value in told.items() if state.values.get(id) == value]
+                before = reading.last_labels(database, state.run, agreed, who)
+                known = {id for id in agreed if before.get(id) == told[id]}
+            writing.labels(database, state, {id: value for id, value in told.items() if id not in known}, who)
+            aside = [id for id in skipped if id not in state.values and id not in told]
+            writing.marks(database, state, "skip", aside, who)
+
+    def skip(self, state: State, ids: Sequence[int], who: str = "") -> None:
+        """Set ids aside that nobody can or will label."""
+        with self._writing(state) as database:
+            labelled = [id for id in ids if id in state.values]
+            if labelled:
+                raise ValueError(f"ids: {labelled[0]} has a label; tell a better one instead of skipping it")
+            writing.marks(database, state, "skip", ids, who)
+
+    def release(self, state: State, ids: Sequence[int], who: str = "") -> None:
+        """Hand outstanding ids back, so that they may be asked for again."""
+        with self._writing(state) as database:
+            strangers = [id for id in ids if id not in state.outstanding]
+            if strangers:
+                raise ValueError(f"ids: {strangers[0]} is not outstanding; only ids asked for can be released")
+            writing.marks(database, state, "release", ids, who)
+
+    def record_round(
+        self, run: int, told: int, n_labelled: int, metrics: Mapping[str, float], seconds: Mapping[str, float]
+    ) -> None:
+        """Write what came of a fit, unless it was written before (by another client, or before a kill)."""
+        with self._writing() as database:
+            if not reading.has_round(database, run, told):
+                writing.round(database, run, told, n_labelled, metrics, seconds)
+
+    def record_stop(self, run: int, stop: Stop) -> None:
+        """Write why a run ended, once."""
+        with self._writing() as database:
+            if stop not in reading.stops(database, run):
+                writing.stop(database, run, stop)
+
+    def keep(self, run: int, kind: str, told: int, tensors: Mapping[str, Tensor]) -> str:
+        """Keep tensors of a round by the hash of their bytes; what is kept already stays. The hash is returned."""
+        # The file is on disk before the row that names it: a kill in between leaves a file nobody names, no harm done.
+        name, size = self._artefacts.write(tensors)
+        with self._writing() as database:
+            kept = reading.artefact(database, run, kind, told)
+            if kept is None:
+                writing.artefact(database, run, kind, told, name, size)
+        return kept or name
+
+    def fetch(self, run: int, kind: str, told: int) -> dict[str, Tensor] | None:
+        """The tensors kept for a round, None where there are none."""
+        with self._reading() as database:
+            name = reading.artefact(database, run, kind, told)
+        return None if name is None else self._artefacts.read(name)
+
+    def kept(self, run: int, kind: str) -> list[int]:
+        """The rounds (by `told`) for which something of this kind is kept, in order."""
+        with self._reading() as database:
+            return reading.kept(database, run, kind)
+
+    def runs(self) -> list[Run]:
+        """All runs in the journal."""
+        with self._reading() as database:
+            return reading.runs(database)
+
+    def rounds(self, run: int) -> list[Round]:
+        """The rounds of a run in order: fits with their metrics, stages' seconds and the batches asked for."""
+        with self._reading() as database:
+            return reading.rounds(database, run)
+
+    def has_round(self, run: int, told: int) -> bool:
+        """Whether a fit on so many changes to the labels is on record."""
+        with self._reading() as database:
+            return reading.has_round(database, run, told)
+
+    def labels(self, run: int, since: int = 0) -> list[Label]:
+        """Every label ever told after entry `since`, corrections and all, in order."""
+        with self._reading() as database:
+            return reading.labels(database, run, since)
+
+    def stops(self, run: int) -> list[Stop]:
+        """Why the run ended, as often as it did."""
+        with self._reading() as database:
+            return reading.stops(database, run)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection in a transaction that sees one moment of the journal."""
+        with self._lock:
+            self._check_usable()
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _writing(self, state: State | None = None) -> Iterator[sqlite3.Connection]:
+        """The connection in a transaction that nobody else can write in; committed, on disk, when the block is left.
+
+        A state given is brought up to date first: while the block runs, it is how things are.
+        """
+        with self._lock:
+            self._check_usable()
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as failure:
+                if not is_busy(failure):
+                    raise
+                raise TimeoutError(
+                    f"store: another program has held {self.path} for {self.timeout:g} s; look for one that hangs"
+                ) from None
+            try:
+                if state is not None:
+                    state.fold(reading.changes(self._connection, state.run, state.seq))
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _check_usable(self) -> None:
+        if self.closed:
+            raise ValueError(f"store: {self.path} was closed; open it again")
+        if os.getpid() != self._process:  # SQLite's locks do not survive a fork
+            raise ValueError(f"store: {self.path} was opened before this process was forked; open it again here")

@@ -1,0 +1,500 @@
+"""The learner, one promise at a time."""
+
+import numpy as np
+import pytest
+import torch
+
+from learning.committee import Committee, Lines, blobs, pool
+from natsel import EIG, CategoricalSamples, Method, Power, select
+from natsel.data.examples import Examples
+from natsel.data.pool import Pool
+from natsel.learning import ActiveLearner
+from natsel.seeds import derive
+from natsel.store import Journal
+
+
+def learner(**changes):
+    arguments = {"model": Committee(), "pool": pool(), "method": "batchbald", "k": 4, "seed": 3, **changes}
+    return ActiveLearner(arguments.pop("model"), arguments.pop("pool"), **arguments)
+
+
+def start(one, ids=range(0, 60, 10)):
+    one.tell(list(ids), one.pool.answers(list(ids)))
+    return one
+
+
+def trajectory(one):
+    """All that must not depend on when a process lived."""
+    asks = [(ask.number, ask.seed, ask.told, ask.method, ask.picks) for r in one.history for ask in r.asks]
+    labels = [(label.id, label.value, label.ask) for label in one.journal.labels(1)]
+    return asks, labels, [(r.told, r.n_labelled, dict(r.metrics)) for r in one.history]
+
+
+def test_an_ask_is_select_on_the_belief_about_free_ids():
+    ids = np.arange(60) * 7 + 100
+    one = start(learner(pool=pool(ids=ids)), ids[::10])
+    first = one.ask()
+    model = Committee().fit(one.labelled(), seed=derive(3, "fit", 6))
+    free = np.setdiff1d(ids, one.labelled_ids)
+    belief = model.believe(one.pool.inputs_of(free)).with_ids(free)
+    expected = select("batchbald", belief, 4, seed=derive(3, "select", 1))
+    assert first.indices.tolist() == expected.indices.tolist()
+    assert first.scores.tolist() == expected.scores.tolist()
+    second = one.ask(2)
+    expected = select("batchbald", belief, 2, exclude=first.indices, seed=derive(3, "select", 2))
+    assert second.indices.tolist() == expected.indices.tolist()
+    assert one.outstanding.tolist() == [*first, *second]
+    assert len(one.model.fits) == 1, "nothing was told in between, so nothing was learnt"
+
+
+def test_before_any_label_the_batch_is_random_and_says_so():
+    one = learner()
+    first = one.ask()
+    assert first.warnings == (
+        "no labels yet: this batch was drawn at random, and the method decides from the first label on",
+    )
+    assert first.indices.tolist() == learner(method="bald").ask().indices.tolist(), "the same for every method"
+    assert first.indices.tolist() != learner(seed=4).ask().indices.tolist()
+    assert [pick.epistemic for pick in first.explain().picks] == [0, 0, 0, 0]
+    (only,) = one.history
+    assert (only.n_labelled, only.asks[0].method, only.asks[0].picks[0].epistemic) == (0, "random", None)
+    with pytest.raises(ValueError, match="no labels to learn from yet"):
+        one.belief(ids=[1])
+
+
+def test_labels_come_late_partly_out_of_order_unasked_and_again():
+    one = start(learner())
+    first, second = one.ask(), one.ask()
+    a, b, c, d = first
+    one.tell(d, 1)
+    one.tell([second.indices[0], b], np.array([2, 0]))
+    one.tell(torch.tensor([59]), torch.tensor([1]))
+    one.tell([d], [2])
+    assert one.outstanding.tolist() == [a, c, *second.indices[1:]]
+    assert one.labelled_ids.tolist() == [0, 10, 20, 30, 40, 50, d, second.indices[0], b, 59]
+    assert one.labelled().labels.tolist()[6:] == [2, 2, 0, 1]
+    assert one.pool.labelled_ids.tolist() == one.labelled_ids.tolist()
+    assert one.pool.labels_of([d]).tolist() == [2]
+    assert one.n_labelled == 10
+
+
+def test_skipped_ids_never_come_again_and_released_ones_may():
+    one = start(learner())
+    first = one.ask()
+    a, b, c, d = first
+    one.skip([a, b])
+    one.release(c)
+    assert one.outstanding.tolist() == [d]
+    assert one.pool.ignored_ids.tolist() == sorted([a, b])
+    rest = [*one.ask(60)]
+    assert c in rest
+    assert not {a, b, d} & set(rest)
+    one.tell(a, 0)  # it could be labelled after all
+    assert one.pool.ignored_ids.tolist() == [b]
+    assert a in one.labelled_ids
+
+
+def test_an_ask_hands_out_what_is_left_and_then_nothing():
+    one = start(learner())
+    assert len(one.ask(50)) == 50
+    last = one.ask(10)
+    assert len(last) == 4
+    assert last.warnings[-1] == "4 of 10 points: there are no more to hand out"
+    none = one.ask()
+    assert len(none) == 0
+    assert none.warnings == ("no points are free: all are labelled, outstanding or skipped",)
+    assert len(one.history[-1].asks) == 2, "an empty batch is not recorded"
+
+
+def test_names_of_classes_are_labels_too():
+    one = learner(pool=Pool(blobs().inputs, classes=("ant", "bee", "cat")))
+    one.tell([1, 2, 3], ["cat", 0, "bee"])
+    assert one.labelled().labels.tolist() == [2, 0, 1]
+    assert one.labelled().classes == ("ant", "bee", "cat")
+    with pytest.raises(ValueError, match="there is no class 'bea'; did you mean 'bee'"):
+        one.tell([4, 5], ["ant", "bea"])
+    assert one.n_labelled == 3, "nothing of a refused call is written"
+
+
+@pytest.mark.parametrize(
+    ("ids", "labels", "complaint"),
+    [
+        ([1, 60], [0, 1], "60 is not in the pool"),
+        ([1, 1], [0, 1], "an id appears twice"),
+        ([1, 2], [0], "expected one for each of 2 ids, found 1"),
+        ([1], [-2], "found class -2"),
+        ([1.5], [0], "expected a list of integers"),
+        ([1], [np.nan], "found"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_before_anything_is_written(ids, labels, complaint):
+    one = start(learner())
+    with pytest.raises(ValueError, match=complaint):
+        one.tell(ids, labels)
+    assert one.journal.replay("main").told == 6
+
+
+def test_what_the_pool_knows_already_is_told_first_and_once(tmp_path):
+    def begun():
+        start = pool()
+        start.label([4, 2], [1, 0])
+        start.ignore([9])
+        return learner(pool=start, store=tmp_path / "run.db")
+
+    with begun() as one:
+        assert one.labelled_ids.tolist() == [4, 2]
+        one.tell([2, 30], [2, 0])
+        batch = one.ask(57)
+        assert 9 not in batch
+        one.release(batch.indices)
+    with begun() as one:
+        assert one.labelled().labels.tolist() == [1, 2, 0], "the journal knows better than a pool that starts again"
+        assert one.pool.labels_of([2]).tolist() == [2]
+        assert len(one.journal.labels(1)) == 4
+
+
+def test_a_run_follows_the_loop_of_the_specification():
+    test = blobs(seed=1)
+    one = start(learner(test=test))
+    seen = []
+    one.progress = lambda done, total: seen.append((done, total))
+    assert one.run(17) == "the budget of 17 labels is used"
+    sizes = [fit.n_labelled for fit in one.history]
+    assert sizes == [6, 10, 14, 17]
+    assert [len(fit.ids) for fit in one.history] == [4, 4, 3, 0], "the last fit is evaluated and asks for nothing"
+    assert seen == [(size, 17) for size in sizes]
+    last = one.history[-1]
+    belief = one.belief(test.inputs)
+    right = belief.log_probs_N_K_C.exp().mean(1).argmax(-1).numpy() == test.labels
+    assert last.metrics["accuracy"] == pytest.approx(right.mean())
+    assert last.metrics["nll"] > 0
+    assert set(one.history[0].seconds) == {"fit", "evaluate", "believe", "select"}
+    assert one.labelled().labels.tolist() == one.pool.answers(one.labelled_ids)
+    assert len(one.model.fits) == 4, "a fit for every set of labels, and no more"
+    assert one.summary()["stopped"] == "the budget of 17 labels is used"
+    assert one.run(17) == "the budget of 17 labels is used"
+    assert len(one.journal.stops(1)) == 1
+    one.run(20)
+    assert one.n_labelled == 20
+
+
+def test_a_run_ends_with_the_pool():
+    one = learner(pool=pool(13))
+    assert one.run(budget=100) == "nothing is left to ask for"
+    assert one.n_labelled == 13
+    assert [len(fit.ids) for fit in one.history] == [4, 4, 4, 1, 0]
+
+
+def test_steps_are_rounds():
+    one, whole = learner(), learner()
+    batches = [[*one.step()] for _ in range(3)]
+    whole.run(12)
+    assert [list(fit.ids) for fit in whole.history][:3] == batches
+    assert one.n_labelled == 12
+
+
+@pytest.mark.parametrize("kind", ["array", "mapping", "callable", "names"])
+def test_every_oracle_says_the_same(kind):
+    ids = np.arange(60)[::-1] * 3
+    labels = blobs().labels
+    oracle = {
+        "array": labels,
+        "mapping": dict(zip(ids.tolist(), labels.tolist(), strict=True)),
+        "callable": lambda wanted: labels[59 - wanted // 3],
+        "names": np.array(["ant", "bee", "cat"])[labels],
+    }[kind]
+    bare = Pool(blobs().inputs, ids=ids, classes=("ant", "bee", "cat"))
+    one, reference = learner(pool=bare), learner(pool=pool(ids=ids))
+    one.run(12, oracle)
+    reference.run(12)
+    assert one.labelled_ids.tolist() == reference.labelled_ids.tolist()
+    assert one.labelled().labels.tolist() == reference.labelled().labels.tolist()
+
+
+def test_none_in_place_of_a_label_skips():
+    one = learner()
+    one.run(12, lambda ids: [None if id % 2 else 0 for id in ids])
+    assert one.n_labelled == 12
+    assert all(id % 2 == 0 for id in one.labelled_ids)
+    skipped = one.pool.ignored_ids
+    assert len(skipped)
+    assert all(id % 2 for id in skipped)
+    assert one.outstanding.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("oracle", "complaint"),
+    [
+        (lambda ids: [0], "gave 1 labels for 4 ids"),
+        ({}, "has no label for id"),
+        ([0, 1], r"one label for each of the pool's 60 rows, found shape \(2,\)"),
+    ],
+)
+def test_an_oracle_that_fails_leaves_the_batch_outstanding(oracle, complaint):
+    one = learner()
+    with pytest.raises(ValueError, match=complaint):
+        one.run(12, oracle)
+    assert len(one.outstanding) == 4
+    one.run(12)
+    assert one.labelled_ids.tolist() == (other := learner(), other.run(12))[0].labelled_ids.tolist()
+
+
+def test_candidates_look_at_a_seeded_part_of_what_is_free():
+    seen = []
+
+    class Watched(Committee):
+        def believe(self, inputs):
+            seen.append(len(inputs))
+            return super().believe(inputs)
+
+    one = start(learner(model=Watched(), candidates=20))
+    batches = [[*one.ask()] for _ in range(3)]
+    assert seen[2:] == [20, 20, 20]  # the first two tried whether draws are consistent
+    again = start(learner(candidates=20))
+    assert [[*again.ask()] for _ in range(3)] == batches
+    free = np.setdiff1d(np.arange(60), one.labelled_ids)
+    part = np.sort(np.random.default_rng(derive(3, "part", 1)).choice(54, 20, replace=False))
+    assert set(batches[0]) <= set(free[part])
+
+
+def test_random_believes_about_no_more_than_it_picks():
+    seen = []
+
+    class Watched(Committee):
+        def believe(self, inputs):
+            seen.append(len(inputs))
+            return super().believe(inputs)
+
+    one = start(learner(model=Watched(), method="random"))
+    counts = np.zeros(60)
+    for _ in range(40):
+        batch = one.ask()
+        assert len(set(batch)) == 4
+        counts[batch.indices] += 1
+        one.release(batch.indices)
+    assert set(seen[2:]) == {4}
+    assert counts[::10].sum() == 0
+    assert (counts > 0).sum() > 45, "160 draws from 54 leave few untouched"
+
+
+def test_targets_are_believed_about_with_the_same_model():
+    one = start(learner(targets=blobs(8, seed=2)))
+    assert len(one.ask()) == 4  # bald does not look at them, but must be able to have them
+
+
+def test_regression_runs_alike():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(50, 2))
+    numbers = inputs @ [1.0, -2.0] + 0.1 * rng.normal(size=50)
+    test = Examples(inputs, numbers)
+    one = ActiveLearner(Lines(), Pool(inputs, numbers), "batchbald", k=5, test=test)
+    one.run(20)
+    assert one.labelled().labels.dtype == np.float64
+    assert one.labelled().labels.tolist() == numbers[one.labelled_ids].tolist()
+    errors = [fit.metrics["rmse"] for fit in one.history if fit.told]
+    assert errors[-1] < 0.2
+    assert set(one.history[-1].metrics) == {"rmse", "nll"}
+    assert one.history[-2].asks[0].picks[0].epistemic > 0
+
+
+def test_classes_not_seen_yet_are_known_of_from_the_test_set():
+    bare = Pool(blobs().inputs)
+    one = learner(pool=bare, test=blobs(seed=1))
+    one.tell([0, 3, 6, 1], [0, 0, 0, 1])
+    one.ask()
+    assert one.belief(bare.inputs).shape[2] == 3
+
+
+def test_a_model_that_takes_no_seed_and_any_scikit_learn_estimator_will_do():
+    from sklearn.ensemble import RandomForestClassifier
+
+    class Plain:
+        def fit(self, labelled, validation=None):
+            self.share = labelled.labels.mean()
+
+        def believe(self, inputs):
+            return CategoricalSamples.from_probs(np.full((len(inputs), 1, 3), 1 / 3))
+
+    assert len(start(learner(model=Plain(), method="entropy")).ask()) == 4
+    one = learner(model=RandomForestClassifier(10), method="bald")
+    one.run(16)
+    other = learner(model=RandomForestClassifier(10), method="bald")
+    other.run(16)
+    assert trajectory(one)[0][1:] == trajectory(other)[0][1:]
+
+
+def test_draws_that_change_from_point_to_point_are_refused():
+    class Noisy(Committee):
+        def believe(self, inputs):
+            return CategoricalSamples.from_logits(np.random.default_rng().normal(size=(len(inputs), 6, 3)))
+
+    with pytest.raises(ValueError, match="two copies of one point"):
+        start(learner(model=Noisy())).ask()
+
+
+def test_a_belief_of_the_wrong_length_is_refused():
+    class Short(Committee):
+        def believe(self, inputs):
+            return super().believe(inputs[1:] if len(inputs) == 54 else inputs)
+
+    with pytest.raises(ValueError, match="believe gave 53 rows for 54 inputs"):
+        start(learner(model=Short())).ask()
+
+
+def test_checkpoints_spare_the_fit_and_bring_the_same_batch(tmp_path):
+    arguments = {"store": tmp_path / "run.db", "checkpoints": True}
+    with start(learner(**arguments)) as one:
+        belief = one.belief(ids=[1, 2])
+    with learner(**arguments) as two:
+        assert torch.equal(two.belief(ids=[1, 2]).log_probs_N_K_C, belief.log_probs_N_K_C)
+        assert two.model.fits == []
+        assert two.ask().indices.tolist() == start(learner()).ask().indices.tolist()
+    with pytest.raises(ValueError, match="checkpoints: Lines cannot give its weights"):
+        learner(model=Lines(), checkpoints=True)
+
+
+def test_any_method_of_the_grid_is_recorded_and_compared(tmp_path):
+    store = tmp_path / "run.db"
+    learner(method=Method(EIG(), Power(beta=4)), store=store).close()
+    learner(method=Method(EIG(), Power(beta=4)), store=store).close()
+    with pytest.raises(ValueError, match=r"search Power\(beta=4.*, not Power\(beta=8"):
+        learner(method=Method(EIG(), Power(beta=8)), store=store)
+    with pytest.raises(ValueError, match=r"run of seed 3, not 4;"):
+        learner(method=Method(EIG(), Power(beta=4)), store=store, seed=4)
+    with pytest.raises(ValueError, match=r"run of data \w+, not \w+; open it"):
+        learner(method=Method(EIG(), Power(beta=4)), store=store, pool=pool(61))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [({"k": 0}, "k: expected"), ({"k": 2.5}, "k: expected"), ({"candidates": -1}, "candidates: expected")],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        learner(**arguments)
+
+
+def test_examples_of_another_task_are_refused():
+    named = Pool(blobs().inputs, classes=("ant", "bee", "cat"))
+    with pytest.raises(ValueError, match="test: its classes are not numbered like the pool's"):
+        learner(pool=named, test=Examples(blobs().inputs[:2], ["bee", "cat"]))
+    with pytest.raises(ValueError, match="validation: these examples have no labels"):
+        learner(validation=Examples(blobs().inputs))
+    assert learner(pool=named, test=(blobs().inputs, blobs().labels)).ask() is not None
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_a_network_taken_up_again_chooses_alike(tmp_path, checkpoints):
+    from natsel.models.dropout import Dropout
+    from natsel.models.networks import mlp
+    from natsel.models.training import Training
+
+    def made(store):
+        inputs = Pool(blobs().inputs.astype(np.float32), blobs().labels)
+        model = Dropout(mlp(2, 3, hidden=(16,)), draws=8, training=Training(max_epochs=4), device="cpu")
+        return learner(model=model, pool=inputs, store=store, checkpoints=checkpoints, test=blobs(30, seed=1))
+
+    whole = made(None)
+    whole.run(16)
+    for budget in (4, 8, 12, 16):
+        with made(tmp_path / "run.db") as one:
+            one.run(budget)
+    with made(tmp_path / "run.db") as one:
+        assert one.labelled_ids.tolist() == whole.labelled_ids.tolist()
+        assert one.history[-1].metrics == whole.history[-1].metrics
+
+
+def test_a_learner_can_be_read_after_it_is_closed(tmp_path):
+    with learner(store=tmp_path / "run.db") as one:
+        one.run(8)
+    assert one.n_labelled == len(one.labelled_ids) == 8
+    with pytest.raises(ValueError, match="was closed; open it again"):
+        one.ask()
+    with Journal() as journal, learner(store=journal) as two:
+        two.run(4)
+        two.close()
+        assert two.history, "a journal that was handed in is left open"
+
+
+def test_nothing_random_is_left_changed():
+    np_before, torch_before = np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
+    learner(method="power-bald", candidates=30).run(12)
+    assert np.random.get_state()[1].tolist() == np_before  # noqa: NPY002
+    assert torch.get_rng_state().tolist() == torch_before
+
+
+@pytest.mark.parametrize("method", ["batchbald", "power-bald", "random"])
+def test_reopened_between_any_two_calls_it_goes_on_alike(tmp_path, method):
+    """Ask, partial and late tells, corrections, skips, releases: by one learner, and by a new one for every call."""
+
+    def calls():
+        yield lambda one: one.ask()
+        yield lambda one: one.tell(one.outstanding[:2], [0, 1])
+        yield lambda one: one.ask(3)
+        yield lambda one: one.tell(one.outstanding[::-1][:4], [2, 1, 0, 1])
+        yield lambda one: one.skip(one.outstanding[:1])
+        yield lambda one: one.tell(one.labelled_ids[:1], [2])
+        yield lambda one: one.ask()
+        yield lambda one: one.release(one.outstanding[1:3])
+        yield lambda one: one.run(20)
+
+    arguments = {"method": method, "candidates": 30, "test": blobs(seed=1)}
+    whole = learner(**arguments)
+    for number, call in enumerate(calls()):
+        call(whole)
+        with learner(store=tmp_path / "run.db", **arguments) as one:
+            call(one)
+            assert trajectory(one) == trajectory(whole), f"after call {number}"
+            assert one.outstanding.tolist() == whole.outstanding.tolist()
+    assert whole.n_labelled == 20
+
+
+def test_two_clients_on_one_journal_see_each_other(tmp_path):
+    store = tmp_path / "run.db"
+    with learner(store=store, who="anna") as anna, learner(store=store, who="ben") as ben:
+        start(anna)
+        assert ben.n_labelled == 6
+        first, second = anna.ask(), ben.ask()
+        assert not set(first) & set(second)
+        ben.tell(first.indices[:1], [0])
+        assert first.indices[0] not in anna.outstanding
+        assert anna.pool.labels_of(first.indices[:1]).tolist() == [0]
+        anna.run(15)
+        assert set(ben.outstanding) == set(second), "what ben was given is left to ben"
+        assert ben.run(20) == "the budget of 20 labels is used"
+        assert anna.n_labelled == 20
+        assert {label.who for label in anna.journal.labels(1)} == {"anna", "ben"}
+
+
+def test_an_id_taken_while_choosing_is_chosen_around(tmp_path):
+    """Between this client's fit and its ask another takes its whole batch: it must choose again, without fitting."""
+    store = tmp_path / "run.db"
+    with start(learner(store=store, who="anna")) as anna, learner(store=store, who="ben", method="batchbald") as ben:
+        believe = anna.model.believe
+        taken = []
+
+        def slow(inputs):
+            belief = believe(inputs)
+            if len(inputs) == 54 and not taken:
+                taken.extend(ben.ask())
+            return belief
+
+        anna.model.believe = slow
+        batch = anna.ask()
+        assert len(taken) == len(batch) == 4
+        assert not set(taken) & set(batch)
+        assert len(anna.model.fits) == 1
+        asks = [ask for fit in anna.history for ask in fit.asks]
+        assert [(ask.number, ask.who) for ask in asks] == [(1, "ben"), (2, "anna")]
+        assert asks[1].seed == derive(3, "select", 2)
+
+
+def test_two_runs_share_a_budget(tmp_path):
+    store = tmp_path / "run.db"
+    with learner(store=store, who="anna") as anna, learner(store=store, who="ben") as ben:
+        start(anna)
+        ben.ask()
+        assert anna.run(12) == "nothing is left to ask for: 4 ids are outstanding with other clients"
+        assert anna.n_labelled == 8
+        ben.run(12)
+        assert ben.n_labelled == 12
