@@ -1,4 +1,4 @@
-"""What all commands share, `natsel methods`, `natsel demo` and the wiring of `natsel bench`."""
+"""What all commands share, `natsel methods` and the wiring of `natsel bench`."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ import natsel.bench
 import natsel.cli
 from natsel.cli.pictures import SIZE, gallery, picture
 
-COMMANDS = ("select", "methods", "demo", "bench")
+COMMANDS = ("demo", "select", "methods", "run", "report", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,24 +62,6 @@ def test_methods_fit_the_terminal(call, monkeypatch, width):
     for name, method in natsel.methods().items():
         assert name in first_words
         assert all(alias in done.out for alias in method.aliases)
-
-
-def test_demo_for_people(call, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    done = call("demo", "-k", 3, "--seed", 1)
-    assert done.code == 0
-    assert "batchbald picks" in done.out
-    assert "█" in done.out
-    assert "nats together" in done.out
-    assert max(map(len, done.out.splitlines())) <= 80
-
-
-def test_demo_takes_any_method_and_refuses_unknown_ones(call, refused):
-    report = json.loads(call("demo", "-m", "ig", "-k", 2, "--json").out)
-    assert report["method"] == "ig"
-    assert list(report["batches"]) == ["ig", "batchbald", "bald", "random"]
-    assert "did you mean" in refused("demo", "-m", "batchbold")
-    assert "k: asked for 5000" in refused("demo", "-k", 5000)
 
 
 def test_pictures_keep_their_size():

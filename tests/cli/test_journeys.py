@@ -23,14 +23,3 @@ def test_a_refusal_is_one_sentence_and_exit_code_two(start, preds):
     done = start("select", preds)
     assert (done.code, done.out) == (2, "")
     assert done.err == "natsel: say what the numbers are: --log-probs, --probs or --logits\n"
-
-
-def test_the_demo_needs_nothing_and_batchbald_wins(start):
-    done = start("demo", "--json")
-    assert done.code == 0, done.err
-    assert done.err == ""
-    report = json.loads(done.out)
-    nats = {name: batch["information"] for name, batch in report["batches"].items()}
-    assert len(report["picks"]) == len(set(report["batches"]["batchbald"]["indices"])) == 10
-    assert nats["batchbald"] > 1.2 * max(nats["bald"], nats["random"])
-    assert 0.5 < report["accuracy"] < 1

@@ -135,31 +135,38 @@ class Draws(TorchFunctionMode):
         # A window of one has no sums to share, and parts of many channels would take more room than the draws do.
         if input.multiplied or groups != 1 or math.prod(window) == 1 or channels > 4 * self.total:
             return F.conv2d(input.product(), weight, bias, stride, padding, dilation, groups)
-        maps = _channel_by_channel(input.h_n_F.contiguous(), weight, stride, padding, dilation)
-        size = maps.shape[3:]
-        parts, mask_K_C = maps.reshape(len(maps), channels, -1), input.mask_K_F.flatten(1)
+        parts, mask_K_C = _channel_by_channel(input.h_n_F, weight, bias, stride, padding, dilation), input.mask_K_F
         if bias is not None:  # one more channel, never dropped: cheaper than a pass over all draws
-            own = bias.repeat_interleave(math.prod(size)).expand(len(maps), 1, -1)
-            parts, mask_K_C = torch.cat([parts, own], 1), torch.cat([mask_K_C, mask_K_C.new_ones(len(mask_K_C), 1)], 1)
-        self.bytes += maps.nbytes + parts.nbytes
-        return (mask_K_C @ parts).view(-1, outputs, *size)
+            mask_K_C = F.pad(mask_K_C.flatten(1), (0, 1), value=1.0)
+        self.bytes += parts.nbytes + parts.nbytes // outputs * math.prod(window)  # what the windows see, and their sums
+        return (mask_K_C.flatten(1) @ parts.flatten(2)).view(-1, *parts.shape[2:])
 
 
-def _channel_by_channel(h_n_F: Tensor, weight: Tensor, stride: Any, padding: Any, dilation: Any) -> Tensor:
-    """conv_c(h_c) of every channel c by itself, [n, channels, outputs, H, W]."""
+def _channel_by_channel(
+    h_n_F: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any
+) -> Tensor:
+    """conv_c(h_c) of every channel c by itself, and the bias as a channel more, [n, channels, outputs, H, W]."""
     outputs, channels, *window = weight.shape
     if isinstance(padding, str) or _pair(dilation) != (1, 1):
         apart = weight.transpose(0, 1).reshape(channels * outputs, 1, *window)
-        maps = F.conv2d(h_n_F, apart, None, stride, padding, dilation, groups=channels)
-        return maps.view(len(maps), channels, outputs, *maps.shape[2:])
+        maps = F.conv2d(h_n_F.contiguous(), apart, None, stride, padding, dilation, groups=channels)
+        maps = maps.view(len(maps), channels, outputs, *maps.shape[2:])
+        own = () if bias is None else (bias.view(1, 1, -1, 1, 1).expand(len(maps), 1, *maps.shape[2:]),)
+        return torch.cat([maps, *own], 1)
     # The same as products of small matrices: a grouped convolution takes up to four times as long on a CPU and three
-    # times on an accelerator.
+    # times on an accelerator. The bias is a channel of ones seen through the first place of the window.
     (down, across), (top, left) = _pair(stride), _pair(padding)
     padded = F.pad(h_n_F, (left, left, top, top)) if top or left else h_n_F
-    taps = padded.unfold(2, window[0], down).unfold(3, window[1], across).permute(0, 1, 4, 5, 2, 3)
-    size = taps.shape[4:]
-    flat = taps.reshape(len(taps), channels, math.prod(window), -1)
-    return (weight.transpose(0, 1).reshape(channels, outputs, -1) @ flat).view(len(taps), channels, outputs, *size)
+    views = padded.unfold(2, window[0], down).unfold(3, window[1], across).permute(0, 1, 4, 5, 2, 3)
+    more, size = int(bias is not None), views.shape[4:]
+    taps = h_n_F.new_zeros(len(h_n_F), channels + more, *window, *size)
+    taps[:, :channels] = views
+    weights = weight.new_zeros(channels + more, outputs, *window)
+    weights[:channels] = weight.transpose(0, 1)
+    if bias is not None:
+        taps[:, -1, 0, 0], weights[-1, :, 0, 0] = 1, bias
+    maps = weights.flatten(2) @ taps.flatten(4).flatten(2, 3)
+    return maps.view(*maps.shape[:3], *size)
 
 
 def _pair(setting: Any) -> tuple[int, int]:

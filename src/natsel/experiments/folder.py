@@ -1,0 +1,161 @@
+"""The folder of an experiment: which jobs it holds, which have ended, and that it belongs to one recipe.
+
+More methods, more seeds, other targets and a larger budget may come later; anything else that decides a run may not
+change, or curves of different experiments would stand side by side.
+"""
+
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from natsel.experiments.recipe import Recipe, recipe_from
+
+_FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method with one seed."""
+
+    method: str
+    slug: str
+    seed: int
+
+    def named(self) -> dict[str, Any]:
+        """As events name it."""
+        return {"method": self.method, "seed": self.seed}
+
+
+def journal_path(folder: Path, slug: str, seed: int) -> Path:
+    """Where the journal of a job lies."""
+    return folder / slug / f"seed-{seed}.db"
+
+
+def write_outcome(folder: Path, job: Job, outcome: Mapping[str, Any]) -> None:
+    """Write down how a job ended, beside its journal."""
+    path = journal_path(folder, job.slug, job.seed).with_suffix(".json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, outcome)
+
+
+def read_outcome(folder: Path, slug: str, seed: int) -> dict[str, Any]:
+    """How a job ended; empty while it has not."""
+    path = journal_path(folder, slug, seed).with_suffix(".json")
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def finished(folder: Path, job: Job, budget: int) -> bool:
+    """Whether a job has come to its end, for a budget at least as large."""
+    return bool(read_outcome(folder, job.slug, job.seed).get("budget", 0) >= budget)
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    """What `recipe.json` holds: the recipe, versions and commands."""
+    path = folder / "recipe.json"
+    if not path.is_file():
+        raise ValueError(f"folder: {folder} holds no recipe.json; name the folder of an experiment")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """The recipe an experiment belongs to."""
+    return recipe_from(read_document(folder)["recipe"])
+
+
+def prepare(
+    folder: Path, recipe: Recipe, *, device: str | None = None, fresh: bool = False, command: Sequence[str] = ()
+) -> Recipe:
+    """Make the folder ready for a recipe and write the recipe down, with what earlier runs there had; return it."""
+    known = folder / "recipe.json"
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    document: dict[str, Any] = {"runs": []}
+    written = recipe
+    if known.exists() and fresh:
+        _clear(folder)
+    elif known.exists():
+        document = read_document(folder)
+        written = _joined(recipe, recipe_from(document["recipe"]), folder)
+    run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
+    document |= {"recipe": written.as_dict(), "runs": [*document["runs"], run]}
+    write_json(known, document)
+    return recipe
+
+
+def versions() -> dict[str, str]:
+    """What an experiment ran on.
+
+    >>> "natsel" in versions()
+    True
+    """
+    from natsel import __version__
+
+    found = {"natsel": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    for name in ("torch", "numpy", "scikit-learn"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep the folder to one runner at a time (where the system can say so)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(f"folder: another process runs experiments in {folder}; wait for it to end") from None
+        yield
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON for people and machines, all or nothing. (Not by `natsel.containers`: it waits for torch.)"""
+    place = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with place.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(place, path)
+
+
+def _joined(recipe: Recipe, before: Recipe, folder: Path) -> Recipe:
+    new, old = recipe.as_dict(), before.as_dict()
+    for key in sorted((set(new) | set(old)) - set(_FREE)):
+        if new.get(key) != old.get(key):
+            raise ValueError(
+                f"{key}: {folder} holds runs with {old.get(key)!r} and the recipe says {new.get(key)!r};"
+                " take another folder, or throw the old runs away with --fresh"
+            )
+    return replace(
+        recipe,
+        methods=tuple(dict.fromkeys((*before.methods, *recipe.methods))),
+        seeds=tuple(dict.fromkeys((*before.seeds, *recipe.seeds))),
+        budget=max(before.budget, recipe.budget),
+    )
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an experiment left, and nothing else."""
+    for slug in [contender.slug for contender in read_recipe(folder).methods] + ["logs"]:
+        shutil.rmtree(folder / slug, ignore_errors=True)
+    (folder / "recipe.json").unlink()
+    (folder / "logs").mkdir()
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")

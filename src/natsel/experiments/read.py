@@ -1,0 +1,133 @@
+"""Read the folder of an experiment, finished or not: journals → curves, and pictures of what was picked.
+
+The journals are the truth; beside them `recipe.json` says what was wanted and `data.json` what the data were.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from natsel.experiments.contenders import Contender
+from natsel.experiments.folder import journal_path, read_document, read_outcome
+from natsel.experiments.recipe import Recipe, recipe_from
+from natsel.experiments.results import Batch, Curve, Experiment, Thumbnail
+from natsel.store import Ask, Journal
+
+
+def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experiment:
+    """What the runs in a folder have come to so far; thumbnails are left out where the data are not at hand."""
+    folder = Path(folder)
+    document = read_document(folder)
+    recipe = recipe_from(document["recipe"])
+    data = _data(folder)
+    found = {
+        (contender, seed): journal_path(folder, contender.slug, seed)
+        for contender in recipe.methods
+        for seed in recipe.seeds
+    }
+    curves = [_curve(path, contender, seed) for (contender, seed), path in found.items() if path.is_file()]
+    curves = [curve for curve in curves if curve.sizes]
+    if not curves:
+        raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
+    pictures, note = _thumbnails(recipe, curves) if thumbnails else ({}, "")
+    last = document["runs"][-1] if document.get("runs") else {}
+    return Experiment(
+        name=recipe.name,
+        about=recipe.about,
+        recipe=recipe.as_dict() | {"commands": [" ".join(run["command"]) for run in document.get("runs", ())]},
+        curves=curves,
+        classes=data.get("classes", ()),
+        metric="accuracy" if "accuracy" in curves[0].metrics else "rmse",
+        targets=recipe.targets,
+        pool=data.get("pool"),
+        candidates=recipe.candidates,
+        thumbnails=pictures,
+        notes=[*_unfinished(folder, recipe), *filter(None, [note])],
+        versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
+    )
+
+
+def _curve(path: Path, contender: Contender, seed: int) -> Curve:
+    with Journal(path, create=False) as journal:
+        run = journal.runs()[0].run if journal.runs() else None
+        if run is None:
+            return Curve(contender.label, seed, (), {})
+        rounds, told, values = journal.rounds(run), journal.labels(run), journal.replay(run).values
+        stops = journal.stops(run)
+    measured = {one.n_labelled: one for one in rounds if one.metrics}  # a correction measures the same size again
+    names = sorted({name for one in measured.values() for name in one.metrics})
+    stages = list(dict.fromkeys(stage for one in measured.values() for stage in one.seconds))
+    initial = list(dict.fromkeys(label.id for label in told if label.ask is None))
+    return Curve(
+        method=contender.label,
+        seed=seed,
+        sizes=list(measured),
+        metrics={name: [one.metrics.get(name, np.nan) for one in measured.values()] for name in names},
+        initial=Batch(initial, [values[id] for id in initial]),
+        batches=[_batch(ask, values) for one in rounds for ask in one.asks],
+        seconds={stage: [one.seconds.get(stage, 0.0) for one in measured.values()] for stage in stages},
+        stopped=stops[-1].reason if stops else "",
+    )
+
+
+def _batch(ask: Ask, values: dict[int, int | float]) -> Batch:
+    def column(name: str) -> list[float]:
+        found = [getattr(pick, name) for pick in ask.picks]
+        return [] if None in found else found
+
+    return Batch(
+        ask.ids,
+        [values.get(id) for id in ask.ids],
+        column("score"),
+        column("epistemic"),
+        column("aleatoric"),
+    )
+
+
+def _thumbnails(recipe: Recipe, curves: list[Curve]) -> tuple[dict[int, Thumbnail], str]:
+    """Pictures or texts of what was picked; ids of copies lead back to the row they were made from."""
+    from natsel.data import load
+
+    try:
+        data = load(recipe.data.set)
+    except ValueError as absent:
+        return {}, f"What was picked is shown by number, because the data are not at hand ({absent})."
+    if data.kind == "table":
+        return {}, ""
+    ids = {id for curve in curves for id in (*curve.initial.ids, *curve.acquired)}
+    inputs, rows = data.train.inputs, len(data.train)
+    if data.kind == "text":
+        return {id: str(inputs[id % rows]) for id in ids}, ""
+    return {id: _bytes(np.asarray(inputs[id % rows])) for id in ids}, ""
+
+
+def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A picture as bytes; numbers are spread over 0..255 where they are not bytes already."""
+    if picture.dtype == np.uint8:
+        return picture
+    top = float(picture.max(initial=0.0))
+    return (picture / (top if top > 1 else 1.0) * 255).clip(0, 255).round().astype(np.uint8)
+
+
+def _data(folder: Path) -> dict[str, Any]:
+    path = folder / "data.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
+
+def _unfinished(folder: Path, recipe: Recipe) -> list[str]:
+    """Sentences about jobs that failed or have not ended."""
+    notes, waiting = [], 0
+    for contender in recipe.methods:
+        for seed in recipe.seeds:
+            outcome = read_outcome(folder, contender.slug, seed)
+            if "error" in outcome:
+                first = str(outcome["error"]).strip().splitlines()[0]
+                notes.append(f"{contender.label} with seed {seed} failed: {first}")
+            elif outcome.get("budget", 0) < recipe.budget:
+                waiting += 1
+    if waiting:
+        count = len(recipe.methods) * len(recipe.seeds)
+        notes.append(f"{waiting} of {count} runs have not come to their end; natsel run goes on with them.")
+    return notes

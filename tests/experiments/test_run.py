@@ -1,0 +1,320 @@
+"""Experiments from recipe to curves: the same whatever breaks off, side by side, and each failure its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import natsel
+from natsel.experiments import run as running
+from natsel.experiments.__main__ import main
+from natsel.experiments.build import build_data, build_model, initial_ids
+from natsel.experiments.folder import Job, finished, journal_path, locked, prepare, read_outcome, write_outcome
+from natsel.experiments.job import Runner
+from natsel.experiments.read import read_experiment
+from natsel.experiments.recipe import load_recipe, recipe_from
+from natsel.experiments.run import run
+
+SMALL = {
+    "name": "small",
+    "about": "iris, for tests",
+    "data": {"set": "iris"},
+    "model": {"kind": "forest", "trees": 10},
+    "methods": ["random", {"method": "power-bald", "beta": 4}],
+    "initial": {"per_class": 1},
+    "k": 4,
+    "budget": 15,
+    "seeds": 2,
+    "targets": [0.8],
+}
+RECIPE = recipe_from(SMALL)
+SOURCE = str(Path(natsel.__file__).parents[1])
+
+
+def curves(folder):
+    return {(curve.method, curve.seed): curve for curve in read_experiment(folder).curves}
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """All jobs of the small recipe, done in this process without a break."""
+    folder = tmp_path_factory.mktemp("straight")
+    prepare(folder, RECIPE)
+    runner = Runner(RECIPE, folder)
+    events = []
+    for contender in RECIPE.methods:
+        for seed in RECIPE.seeds:
+            runner.do(contender, seed, RECIPE.budget, events.append)
+    return folder, events
+
+
+def test_a_job_goes_from_initial_labels_to_the_budget(straight):
+    folder, events = straight
+    assert [event["labels"] for event in events[:4]] == [3, 7, 11, 15]
+    assert all(0 <= event["metrics"]["accuracy"] <= 1 for event in events)
+    assert set(events[1]["seconds"]) == {"fit", "evaluate", "believe", "select"}
+    found = curves(folder)
+    assert set(found) == {(method, seed) for method in ("random", "power-bald β=4") for seed in (0, 1)}
+    for curve in found.values():
+        assert curve.sizes == (3, 7, 11, 15)
+        assert len(set(curve.initial.ids) | set(curve.acquired)) == 15
+        assert sorted(curve.initial.labels) == [0, 1, 2]
+        assert [len(batch.ids) for batch in curve.batches] == [4, 4, 4]
+        assert all(min(batch.epistemic) >= 0 for batch in curve.batches)
+        assert "budget" in curve.stopped
+    assert [event["metrics"]["accuracy"] for event in events[:4]] == list(found["random", 0].metrics["accuracy"])
+
+
+def test_all_methods_of_a_seed_start_alike_and_seeds_do_not(straight):
+    found = curves(straight[0])
+    for seed in (0, 1):
+        one, other = found["random", seed], found["power-bald β=4", seed]
+        assert one.initial == other.initial
+        assert one.metrics["accuracy"][0] == other.metrics["accuracy"][0]
+        assert one.acquired != other.acquired
+    assert set(found["random", 0].initial.ids) != set(found["random", 1].initial.ids)
+
+
+def test_labels_are_those_of_the_rows_the_ids_name(straight):
+    train = natsel.data.load("iris").train
+    for curve in curves(straight[0]).values():
+        assert [train.labels[id] for id in curve.acquired] == list(curve.acquired_labels)
+
+
+def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight, tmp_path):
+    broken = replace(RECIPE, methods=(*RECIPE.methods, natsel.experiments.recipe.contender("ig")))  # needs all labels
+    events = []
+    outcome = run(broken, tmp_path, processes=2, device="cpu", progress=events.append)
+    assert len(outcome.done) == 4
+    assert {(job.method, job.seed) for job in outcome.failed} == {("ig", 0), ("ig", 1)}
+    assert all("labels" in error for error in outcome.failed.values())
+    assert "labels" in read_outcome(tmp_path, "ig", 0)["error"]
+    assert "Traceback" in "".join(path.read_text() for path in (tmp_path / "logs").glob("*.log"))
+    expected, found = curves(straight[0]), curves(tmp_path)
+    for key, curve in expected.items():
+        assert (curve.initial, curve.batches) == (found[key].initial, found[key].batches)
+        assert curve.metrics == found[key].metrics
+    experiment = read_experiment(tmp_path)
+    assert sum("ig with seed" in note for note in experiment.notes) == 2
+    assert (experiment.pool, experiment.classes[0]) == (105, "setosa")
+    again = run(RECIPE, tmp_path, processes=2, progress=events.append)  # nothing to do: no process is started
+    assert (len(again.done), len(again.skipped)) == (0, 4)
+    kinds = [event["event"] for event in events]
+    assert {"ready", "start", "round", "done", "failed", "skipped"} == set(kinds)
+
+
+def test_killed_and_called_again_it_goes_on(straight, tmp_path):
+    toml = tmp_path / "small.toml"
+    toml.write_text(
+        'name = "small"\nk = 4\nbudget = 15\nseeds = 2\nmethods = ["random", {method = "power-bald", beta = 4}]\n'
+        'initial = {per_class = 1}\ndata = {set = "iris"}\nmodel = {kind = "forest", trees = 10}\n'
+    )
+    for library in ("typer", "rich", "pydantic"):  # the runner works without them
+        (tmp_path / f"{library}.py").write_text("raise ImportError('absent')")
+    command = [sys.executable, "-m", "natsel.experiments", toml, "--folder", tmp_path / "out", "--processes", "1"]
+    paths = os.pathsep.join((SOURCE, str(tmp_path)))
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stdout:
+            if "power-bald β=4 seed 0: 7 labels" in line:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+        process.stdout.read()
+    assert process.returncode == -signal.SIGKILL
+    with locked(tmp_path / "out"):  # the dead runner holds nothing
+        pass
+    half = read_experiment(tmp_path / "out")
+    assert any("have not come to their end" in note for note in half.notes)
+    assert len(half.curves) == 2
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "random seed 0: was finished before" in done.stdout
+    ended, sentence, page = done.stdout.splitlines()[-3:]
+    assert ended.endswith(": 4 jobs finished")
+    assert "labels" in sentence
+    assert Path(page.removeprefix("The report: ")).read_text(encoding="utf-8").startswith("<!doctype html>")
+    expected, found = curves(straight[0]), curves(tmp_path / "out")
+    assert {key: curve.batches for key, curve in found.items()} == {
+        key: curve.batches for key, curve in expected.items()
+    }
+
+
+def test_a_process_that_dies_leaves_the_others_running(tmp_path, monkeypatch):
+    """Seed 0 kills its process as a crash in a library would; the next job gets a new one."""
+    script = (
+        "import json, os, sys\nfor line in sys.stdin:\n    job = json.loads(line)\n"
+        "    if job['seed'] == 0:\n        print('out of memory', file=sys.stderr, flush=True)\n        os.abort()\n"
+        "    print(json.dumps({'event': 'done', 'seconds': 0.0}), flush=True)\n"
+    )
+
+    def started(self, slot):
+        with self._log(slot).open("a") as log:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+            return subprocess.Popen([sys.executable, "-c", script], text=True, **pipes)
+
+    monkeypatch.setattr(running._Crew, "_started", started)
+    events = []
+    outcome = run(replace(RECIPE, seeds=(0, 1, 2)), tmp_path, processes=1, progress=events.append)
+    assert {job.seed for job in outcome.done} == {1, 2}
+    assert {job.seed for job in outcome.failed} == {0}
+    assert all("out of memory" in error for error in outcome.failed.values())
+    assert "out of memory" in read_outcome(tmp_path, "random", 0)["error"]
+
+
+def test_a_hanging_run_ends_when_its_time_is_up(tmp_path, monkeypatch):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = []
+
+    def hang(self, slot):
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], **pipes))
+        return started[-1]
+
+    monkeypatch.setattr(running._Crew, "_started", hang)
+    outcome = run(RECIPE, tmp_path, processes=2, minutes=0.01)
+    assert (outcome.done, outcome.failed, len(outcome.left)) == ((), {}, 4)
+    assert all(process.returncode is not None for process in started)
+
+
+def test_what_no_job_could_do_is_refused_at_once(tmp_path):
+    wrong = replace(RECIPE, data=replace(RECIPE.data, set="irsi"))
+    with pytest.raises(ValueError, match=r"no data set 'irsi'; did you mean 'iris'\?"):
+        run(wrong, tmp_path, processes=1)
+    with pytest.raises(ValueError, match="no method is called 'bold'"):
+        Runner(replace(RECIPE, methods=(natsel.experiments.recipe.contender("bold"),)), tmp_path)
+    with pytest.raises(ValueError, match="processes: expected 1 or more, found 0"):
+        run(RECIPE, tmp_path, processes=0)
+
+
+def test_a_folder_keeps_to_its_recipe(tmp_path):
+    prepare(tmp_path, RECIPE)
+    more = replace(RECIPE, seeds=(5,), budget=20, methods=RECIPE.methods[:1], about="other", targets=())
+    prepare(tmp_path, more)
+    document = json.loads((tmp_path / "recipe.json").read_text())
+    assert document["recipe"]["seeds"] == [0, 1, 5]
+    assert (document["recipe"]["budget"], len(document["recipe"]["methods"]), len(document["runs"])) == (20, 2, 2)
+    for change, words in (
+        ({"k": 5}, "k: .* holds runs with 4 and the recipe says 5"),
+        ({"model": {"kind": "forest"}}, "model: "),
+        ({"candidates": 10}, "candidates: "),
+    ):
+        with pytest.raises(ValueError, match=words):
+            prepare(tmp_path, replace(RECIPE, **change))
+    (tmp_path / "mine.txt").write_text("kept")
+    write_outcome(tmp_path, Job("random", "random", 0), {"budget": 15})
+    assert finished(tmp_path, Job("random", "random", 0), 15)
+    assert not finished(tmp_path, Job("random", "random", 0), 16)
+    prepare(tmp_path, replace(RECIPE, k=5), fresh=True)
+    assert not (tmp_path / "random").exists()
+    assert (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders are locked on POSIX systems")
+def test_one_runner_at_a_time(tmp_path):
+    with locked(tmp_path), pytest.raises(ValueError, match="another process runs experiments in"), locked(tmp_path):
+        pass
+
+
+def test_reading_says_what_is_missing(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no recipe\.json"):
+        read_experiment(tmp_path)
+    prepare(tmp_path, RECIPE)
+    with pytest.raises(ValueError, match="has been measured yet"):
+        read_experiment(tmp_path)
+    assert journal_path(tmp_path, "a", 3).name == "seed-3.db"
+
+
+def test_the_split_keeps_initial_rows_and_leaves_validation_out():
+    rows = [3, 700, 41]
+    recipe = recipe_from(SMALL | {"data": {"set": "digits", "validation": 100, "train": 400, "test": 50},
+                                  "initial": {"ids": rows}})  # fmt: skip
+    setting, again = build_data(recipe), build_data(recipe)
+    assert (len(setting.ids), len(setting.validation), len(setting.test)) == (400, 100, 50)
+    assert set(rows) <= set(setting.ids.tolist())
+    assert initial_ids(recipe, setting, 7).tolist() == rows
+    train = natsel.data.load("digits").train
+    assert np.array_equal(setting.examples.inputs, train.inputs[setting.ids])
+    whole = build_data(replace(recipe, data=replace(recipe.data, train=None)))
+    assert len(whole.ids) == len(train) - 100
+    flat = whole.examples.inputs.reshape(len(whole.ids), -1)
+    held = {row.tobytes() for row in setting.validation.inputs}
+    assert sum(row.tobytes() in held for row in flat) <= 2  # the set itself holds hardly any picture twice
+    assert np.array_equal(setting.ids, again.ids)
+    assert setting.pool().fingerprint() == again.pool().fingerprint()
+    for wrong, words in (({"train": 5000}, "data.train: asked for 5000"), ({"test": 5000}, "data.test: asked for 5000"),
+                         ({"validation": 5000}, "data.validation: asked for 5000")):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            build_data(replace(recipe, data=replace(recipe.data, **wrong)))
+    with pytest.raises(ValueError, match="no published rows are known for digits"):
+        build_data(recipe_from(SMALL | {"data": {"set": "digits"}, "initial": {"ids": "published"}}))
+
+
+def test_copies_keep_the_row_they_come_from():
+    transform = {"kind": "repeated", "copies": 3, "noise": 0.1}
+    recipe = recipe_from(SMALL | {"data": {"set": "digits", "train": 200, "transforms": [transform]}})
+    setting = build_data(recipe)
+    rows = len(natsel.data.load("digits").train)
+    assert len(setting.ids) == len(set(setting.ids.tolist())) == 600
+    assert sorted(set((setting.ids // rows).tolist())) == [0, 1, 2]
+    labels = natsel.data.load("digits").train.labels
+    assert np.array_equal(setting.examples.labels, labels[setting.ids % rows])
+    start = initial_ids(recipe, setting, 0)
+    assert (start < rows).all()
+    assert sorted(setting.pool().answers(start)) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"kind": "dropout", "network": "mlp", "hidden": [8], "draws": 3},
+        {"kind": "ensemble", "network": "mlp", "members": 2},
+        {"kind": "dropout", "network": "emnist-cnn", "draws": 3},
+        {"kind": "logistic", "members": 3},
+        {"kind": "forest", "trees": 3},
+    ],
+)
+def test_every_model_of_pictures_believes(model):
+    recipe = recipe_from(SMALL | {"data": {"set": "digits"}, "model": model, "training": {"max_epochs": 1}})
+    setting = build_data(recipe)
+    pool, start = setting.pool(), initial_ids(recipe, setting, 0)
+    pool.label(start, pool.answers(start))
+    belief = build_model(recipe, setting, "cpu").fit(pool.labelled(), None, seed=0).believe(setting.test.inputs[:5])
+    assert belief.shape[0] == 5
+    assert belief.shape[2] == 10
+
+
+def test_a_model_for_texts(monkeypatch):
+    texts = np.array(["play a song", "stop it", "play music", "stop now"] * 5, dtype=object)
+    examples = natsel.data.Examples(texts, np.array([0, 1, 0, 1] * 5), classes=("play", "stop"))
+    data = natsel.data.DataSet("texts", examples, examples, None, "text", "texts for a test")
+    monkeypatch.setattr(natsel.data, "load", lambda name: data)
+    recipe = recipe_from(
+        SMALL | {"data": {"set": "texts"}, "model": {"kind": "text", "draws": 4}, "training": {"max_epochs": 3}}
+    )
+    setting = build_data(recipe)
+    model = build_model(recipe, setting, "cpu").fit(setting.examples, None, seed=0)
+    assert model.believe(setting.test.inputs).shape == (20, 4, 2)
+
+
+def test_published_mnist_rows(request):
+    try:
+        setting = build_data(load_recipe("mnist"))
+    except ValueError as absent:
+        pytest.skip(str(absent))
+    start = initial_ids(load_recipe("mnist"), setting, 3)
+    assert len(start) == 20
+    assert sorted(setting.pool().answers(start)) == sorted(2 * list(range(10)))
+    assert setting.scale == (0.1307, 0.3081)
+    assert len(setting.ids) == 60_000 - 512
+
+
+def test_the_plain_runner_says_what_is_wrong(tmp_path, capsys):
+    assert main(["mnits", "--folder", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("natsel: recipe: there is no recipe or file 'mnits'")
+    assert main(["digits", "--seeds", "x", "--folder", str(tmp_path)]) == 2
+    assert "seeds: found 'x'" in capsys.readouterr().err

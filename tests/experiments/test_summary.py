@@ -1,0 +1,114 @@
+import math
+
+import pytest
+
+from made_experiments import made_experiment
+from natsel.evaluation.savings import Known
+from natsel.experiments.results import Curve, Experiment
+from natsel.experiments.summary import headline, labels, level, share, span, table, targets
+
+SIZES = range(10, 101, 10)
+
+
+def runs(method, *needed, last=100, target=0.9):
+    """Runs that reach the target with so many labels (None: never)."""
+    sizes = [size for size in SIZES if size <= last]
+    return [
+        Curve(method, seed, sizes, {"accuracy": [target if one and size >= one else 0.5 for size in sizes]})
+        for seed, one in enumerate(needed)
+    ]
+
+
+def compare(*curves, aims=(0.9,)):
+    return headline(Experiment("x", [curve for part in curves for curve in part], targets=aims))
+
+
+def test_the_headline_names_the_best_and_how_sure_it_is():
+    found = compare(runs("random", *[80] * 6), runs("bald", *[60] * 6), runs("batchbald", 40, 40, 40, 40, 40, 60))
+    assert found == (
+        "batchbald reached 90 % accuracy with 40 labels where random needed 80: 50 % saved"
+        " (median of 6 seeds, 95 % interval 38 to 50 %)."
+    )
+
+
+def test_a_baseline_that_never_arrives_makes_a_bound():
+    found = compare(runs("random", *[None] * 5), runs("bald", *[40] * 5))
+    assert "where random needed more than 100: at least 60 % saved" in found
+
+
+def test_doubt_is_said_aloud():
+    found = compare(runs("random", 50, 50, 50, 50, 50), runs("bald", 10, 40, 40, 80, 90))
+    assert found.endswith("95 % interval −80 to 80 %, so perhaps none).")
+
+
+def test_few_seeds_get_no_interval():
+    assert "(median of 3 seeds, seeds give 25 to 75 %)" in compare(runs("random", 80, 80, 80), runs("bald", 20, 40, 60))
+    assert compare(runs("random", 80), runs("bald", 40)).endswith("50 % saved (one seed).")
+
+
+def test_losing_is_not_dressed_up():
+    worse = compare(runs("random", *[40] * 5), runs("bald", *[60] * 5))
+    assert worse.startswith("No method saved labels on the way to 90 % accuracy: the best, bald reached")
+    never = compare(runs("random", *[40] * 5), runs("bald", *[None] * 5))
+    assert never.startswith("No method was seen to reach 90 % accuracy with fewer labels than random")
+
+
+def test_the_target_is_the_highest_that_the_baseline_reached():
+    mixed = [
+        Curve(method, 0, [10, 20, 30], {"accuracy": values})
+        for method, values in (("random", [0.5, 0.8, 0.85]), ("bald", [0.8, 0.9, 0.96]))
+    ]
+    assert "reached 80 % accuracy" in headline(Experiment("x", mixed, targets=[0.95, 0.8, 0.9]))
+
+
+def test_without_a_baseline_or_a_target_only_what_is_known_is_said():
+    alone = compare(runs("bald", 40, 40))
+    assert (
+        alone
+        == "bald reached 90 % accuracy with 40 labels (median of 2 seeds); there is no run of random to compare with."
+    )
+    missed = compare(runs("random", None), runs("bald", None))
+    assert missed == "random ended at accuracy 50 % with 100 labels (one seed)."
+    assert headline(Experiment("x", [])) == "Nothing has been measured yet."
+    assert headline(Experiment("x", [Curve("random", 0, [], {})])) == "Nothing has been measured yet."
+
+
+def test_lower_is_better_where_it_is():
+    falling = [
+        Curve(method, 0, [10, 20, 30, 40], {"rmse": values})
+        for method, values in (("random", [3, 2, 1.5, 1]), ("bald", [3, 1, 0.9, 0.8]))
+    ]
+    found = headline(Experiment("x", falling, metric="rmse", targets=[1.0, 2.0]))
+    assert found == "bald reached 1 rmse with 20 labels where random needed 40: 50 % saved (one seed)."
+
+
+def test_targets_have_a_default_in_reach():
+    assert targets(Experiment("x", runs("random", 40, target=0.91))) == (0.8, 0.85, 0.9)
+    assert targets(Experiment("x", [Curve("random", 0, [1], {"rmse": [2.0]})], metric="rmse")) == ()
+    assert targets(Experiment("x", [])) == ()
+
+
+def test_the_table_has_a_row_for_each_method_and_target():
+    made = made_experiment(methods=3, seeds=3)
+    rows = table(made)
+    assert [(row.method, row.target) for row in rows] == [(m, t) for m in made.methods for t in (0.8, 0.9, 0.95)]
+    assert all((row.saved is None) == (row.method == "random") for row in rows)
+    assert all(0 <= row.reached <= row.runs == 3 for row in rows)
+
+
+def test_words_for_numbers():
+    assert labels(Known(62.5, 62.5)) == "62.5"
+    assert labels(Known(1030, 1030)) == "1030"
+    assert share(Known(-0.001, -0.001)) == "0 %"
+    assert share(Known(0.2, 0.6)) == "20 to 60 %"
+    assert share(Known(-math.inf, 1.0)) == "unknown"
+    assert span(Known(-math.inf, 0.5)) == "at most 50 %"
+    assert level("accuracy", 1.0) == "100 %"
+    assert level("rmse", -1234.5) == "−1.23e+03"
+
+
+@pytest.mark.parametrize("seeds", [1, 5])
+def test_the_headline_of_a_whole_experiment_is_one_sentence(seeds):
+    found = headline(made_experiment(seeds=seeds))
+    assert found.count(".") <= 2
+    assert found.startswith(("batchbald", "power-bald"))
