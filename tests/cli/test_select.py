@@ -49,7 +49,7 @@ WRITERS = {".npy": as_npy, ".npz": as_npz, ".safetensors": as_safetensors, ".csv
 def test_every_format_gives_the_same_picks(tmp_path, call, probs, suffix):
     WRITERS[suffix](tmp_path / f"p{suffix}", probs)
     done = call("select", tmp_path / f"p{suffix}", "--probs", "-k", 4, "--json")
-    expected = natsel.select("batchbald", natsel.CategoricalSamples.from_probs(probs), k=4)
+    expected = natsel.select("power-bald", natsel.CategoricalSamples.from_probs(probs), k=4)
     report = json.loads(done.out)
     assert done.code == 0
     assert report["indices"] == expected.indices.tolist()
@@ -100,7 +100,7 @@ def test_people_see_a_table(call, preds):
     assert plain.code == 0
     assert "score" in plain.out
     assert "epistemic" not in plain.out
-    assert "batchbald: 3 picks" in plain.out
+    assert "power-bald: 3 picks" in plain.out
     explained = call("select", preds, "--probs", "-k", 3, "--explain")
     assert "epistemic" in explained.out
     assert "nats together" in explained.out
@@ -190,7 +190,7 @@ def test_a_defect_of_natsel_is_not_passed_off_as_bad_input(monkeypatch, call, pr
 def test_long_work_is_reported_off_a_terminal_too(monkeypatch, call, preds):
     monkeypatch.setattr(output, "_PATIENCE", 0.0)
     monkeypatch.setattr(output, "_PAUSE", 0.0)
-    done = call("select", preds, "--probs", "-k", 3, "--json")
+    done = call("select", preds, "--probs", "-m", "batchbald", "-k", 3, "--json")
     assert done.err.splitlines() == ["batchbald: 1 of 3", "batchbald: 2 of 3"]
     json.loads(done.out)
-    assert call("select", preds, "--probs", "-k", 3, "-m", "bald", "--json").err == ""
+    assert call("select", preds, "--probs", "-m", "batchbald", "-k", 3, "-m", "bald", "--json").err == ""

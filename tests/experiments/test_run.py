@@ -130,7 +130,7 @@ def test_killed_and_called_again_it_goes_on(straight, tmp_path):
     with locked(tmp_path / "out"):  # the dead runner holds nothing
         pass
     half = read_experiment(tmp_path / "out")
-    assert any("have not come to their end" in note for note in half.notes)
+    assert any("have not begun" in note for note in half.notes)
     assert len(half.curves) == 2
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -59,7 +59,10 @@ def measure(count: int = 2_000, draws: int = 100, device: str | None = None) -> 
     extra = _peak_memory(place) - before
     assert isinstance(belief, natsel.CategoricalSamples)
     some = inputs[: min(count, _PROFILED)]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the profiler sees the operations of one thread only
     profiles = [_profile(lambda: model.believe(some), place) for _ in range(3)]
+    torch.set_num_threads(threads)
     products, all_operations, clock = min(profiles, key=lambda each: each[2])  # the least disturbed
     few = inputs[:_DIRECT]
     direct, direct_seconds = _directly(model, few, place)

@@ -24,7 +24,7 @@ def command(
             show_default=False,
         ),
     ],
-    method: Annotated[str, typer.Option("--method", "-m", help="See: natsel methods.")] = "batchbald",
+    method: Annotated[str, typer.Option("--method", "-m", help="See: natsel methods.")] = "power-bald",
     k: Annotated[int, typer.Option("-k", "--k", help="How many points to pick.")] = 10,
     log_probs: Annotated[bool, typer.Option("--log-probs", help="The numbers are log probabilities.")] = False,
     probs: Annotated[bool, typer.Option("--probs", help="The numbers are probabilities.")] = False,

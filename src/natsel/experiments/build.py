@@ -37,6 +37,14 @@ class Setting:
         """A pool for one job: pools remember labels."""
         return Pool.of(self.examples, ids=self.ids)
 
+    def on(self, device: str | None) -> "Setting":
+        """The same with the pool's inputs on an accelerator, so that no round has to carry them there."""
+        if device is None or device == "cpu":
+            return self
+        import torch
+
+        return replace(self, examples=replace(self.examples, inputs=torch.as_tensor(self.examples.inputs).to(device)))
+
 
 def build_data(recipe: Recipe) -> Setting:
     """Load and split the recipe's data, then transform the pool."""
@@ -94,10 +102,11 @@ def build_model(recipe: Recipe, setting: Setting, device: str | None = None) -> 
 
 def build_training(recipe: Recipe) -> Any:
     """How the recipe trains: a preset, with whatever the recipe sets otherwise."""
-    from natsel.models.training import BATCHBALD, STOCHASTIC, Training
+    from natsel.models.training import BATCHBALD, QUICK, STOCHASTIC, Training
 
     settings = dict(recipe.training)
-    preset = {"batchbald": BATCHBALD, "stochastic": STOCHASTIC, None: Training()}[settings.pop("preset", None)]
+    presets = {"batchbald": BATCHBALD, "stochastic": STOCHASTIC, "quick": QUICK, None: Training()}
+    preset = presets[settings.pop("preset", None)]
     return replace(preset, **settings)
 
 

@@ -21,6 +21,8 @@ class Runner:
         for contender in recipe.methods:
             contender.build()  # refuses an unknown method before any work
         self.setting = build_data(recipe)
+        if recipe.model["kind"] in ("dropout", "ensemble"):  # networks, which take their inputs from any device
+            self.setting = self.setting.on(device)
 
     def described(self) -> dict[str, Any]:
         """What a report says about the data."""

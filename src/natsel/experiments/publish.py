@@ -1,10 +1,12 @@
 """Write what an experiment has come to: `report.html` for people, `experiment.json` for programs."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from natsel.containers import atomically
+from natsel.evaluation import Known
 from natsel.experiments.folder import write_json
 from natsel.experiments.read import read_experiment
 from natsel.experiments.report import report
@@ -60,6 +62,11 @@ def _row(row: Row) -> dict[str, Any]:
         "at_least": [part.low for part in row.needed],
         "reached": row.reached,
         "runs": row.runs,
-        "saved": None if saved is None else [saved.median.low, saved.median.high],
-        "interval": None if saved is None or saved.interval is None else [saved.interval.low, saved.interval.high],
+        "saved": None if saved is None else _ends(saved.median),
+        "interval": None if saved is None or saved.interval is None else _ends(saved.interval),
     }
+
+
+def _ends(known: Known) -> list[float | None]:
+    """Both ends of what is known, None where there is no bound (JSON has no infinity)."""
+    return [end if math.isfinite(end) else None for end in (known.low, known.high)]

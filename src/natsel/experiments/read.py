@@ -36,7 +36,8 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
     return Experiment(
         name=recipe.name,
         about=recipe.about,
-        recipe=recipe.as_dict() | {"commands": [" ".join(run["command"]) for run in document.get("runs", ())]},
+        recipe=recipe.as_dict(),
+        command=" ".join(last.get("command", ())),
         curves=curves,
         classes=data.get("classes", ()),
         metric="accuracy" if "accuracy" in curves[0].metrics else "rmse",
@@ -44,7 +45,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
         pool=data.get("pool"),
         candidates=recipe.candidates,
         thumbnails=pictures,
-        notes=[*_unfinished(folder, recipe), *filter(None, [note])],
+        notes=[*_failed(folder, recipe), *filter(None, [note])],
         versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
     )
 
@@ -116,8 +117,8 @@ def _data(folder: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
-def _unfinished(folder: Path, recipe: Recipe) -> list[str]:
-    """Sentences about jobs that failed or have not ended."""
+def _failed(folder: Path, recipe: Recipe) -> list[str]:
+    """Sentences about jobs that failed or never began; those on their way speak for themselves."""
     notes, waiting = [], 0
     for contender in recipe.methods:
         for seed in recipe.seeds:
@@ -125,9 +126,9 @@ def _unfinished(folder: Path, recipe: Recipe) -> list[str]:
             if "error" in outcome:
                 first = str(outcome["error"]).strip().splitlines()[0]
                 notes.append(f"{contender.label} with seed {seed} failed: {first}")
-            elif outcome.get("budget", 0) < recipe.budget:
+            elif not journal_path(folder, contender.slug, seed).is_file():
                 waiting += 1
     if waiting:
         count = len(recipe.methods) * len(recipe.seeds)
-        notes.append(f"{waiting} of {count} runs have not come to their end; natsel run goes on with them.")
+        notes.append(f"{waiting} of {count} runs have not begun; natsel run goes on with them.")
     return notes

@@ -32,7 +32,7 @@ MODELS: dict[str, dict[str, Any]] = {
 """The kinds of model a recipe may name, and the arguments of each."""
 
 TRAINING = {
-    "preset": one_of("batchbald", "stochastic"),
+    "preset": one_of("batchbald", "stochastic", "quick"),
     "learning_rate": number(0),
     "weight_decay": number(0),
     "batch": whole(1),

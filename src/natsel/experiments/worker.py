@@ -28,8 +28,12 @@ def main(folder: Path, device: str | None = None) -> None:
     emit = _emitter(events)
     jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    import torch
+
     from natsel.experiments.job import Runner
 
+    # Networks are trained and asked in TF32 where there is such a thing; what is computed from their answers is not.
+    torch.backends.cuda.matmul.allow_tf32 = True
     try:
         runner = Runner(read_recipe(folder), folder, device)
     except (ValueError, ImportError) as refusal:  # the recipe asks for what cannot be had: no job could run

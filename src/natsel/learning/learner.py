@@ -60,7 +60,7 @@ class ActiveLearner:
         self,
         model: Any,
         pool: Pool,
-        method: str | Method = "batchbald",
+        method: str | Method = "power-bald",
         k: int = 10,
         store: str | Path | Journal | None = None,
         seed: int = 0,

@@ -23,9 +23,9 @@ from natsel.models.masks import Draws, Masks
 from natsel.models.protocol import Progress
 
 # What a chunk may make in all on a CPU; little of it is alive at once. Smaller chunks pay more for starting each
-# operation, larger ones fall out of the caches and wait for pages (measured: 1.3 ms a picture from 15 to 50 MB a chunk,
-# 1.7 ms at 6 MB, 2.3 ms at 160 MB).
-_CPU_CHUNK = 32 << 20
+# operation, larger ones give pages back and wait for them again (measured: 1.4 ms a picture at 20 MB a chunk, 1.7 ms at
+# 8 MB, 1.8 ms at 48 MB, 2.3 ms at 160 MB).
+_CPU_CHUNK = 20 << 20
 _PROBE = 3
 
 
