@@ -14,7 +14,8 @@ from natsel.memory import memory_budget
 from natsel.models.consistency import check_consistent
 from natsel.models.draws import dropout_logits, evaluating, outputs_of, plan_of
 from natsel.models.dropout import Dropout
-from natsel.models.masks import Draws, Masked, Masks
+from natsel.models.factored import Masked, pooled
+from natsel.models.masks import Draws, Masks
 from natsel.models.networks import emnist_cnn, mlp, mnist_cnn
 from natsel.models.training import Training
 from natsel.seeds import derive
@@ -198,14 +199,18 @@ class Joined(nn.Module):
 FACTORED = {
     "plain": lambda: Blocks(nn.Conv2d(4, 5, 3), 5 * 8 * 8),
     "no bias": lambda: Blocks(nn.Conv2d(4, 5, 3, bias=False), 5 * 8 * 8),
-    "stride, padding, dilation": lambda: Blocks(nn.Conv2d(4, 5, 3, 2, 1, 2), 5 * 4 * 4),
     "stride and padding in two sizes": lambda: Blocks(nn.Conv2d(4, 5, (3, 2), (2, 1), (1, 0)), 5 * 5 * 9),
-    "same": lambda: Blocks(nn.Conv2d(4, 5, 3, padding="same"), 5 * 10 * 10),
+    "pooled": lambda: Blocks(nn.Sequential(nn.Conv2d(4, 5, 3), nn.MaxPool2d(2), nn.ReLU()), 5 * 4 * 4),
+    "pooled, odd": lambda: Blocks(nn.Sequential(nn.Conv2d(4, 5, (2, 4)), nn.MaxPool2d(2)), 5 * 4 * 3),
+    "pooled otherwise": lambda: Blocks(nn.Sequential(nn.Conv2d(4, 5, 3), nn.MaxPool2d(2, 1)), 5 * 7 * 7),
+    "pooled to the brim": lambda: Blocks(nn.Sequential(nn.Conv2d(4, 5, 2), nn.MaxPool2d(2, ceil_mode=True)), 5 * 5 * 5),
     "published order": lambda: Blocks(nn.Sequential(nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(4, 5, 3)), 5 * 3 * 3),
     "ReLU in place": lambda: Blocks(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(4, 5, 3)), 5 * 8 * 8),
     "mean pooling": lambda: Blocks(nn.Sequential(nn.AvgPool2d(2), nn.Conv2d(4, 5, 3)), 5 * 3 * 3),
 }
 MULTIPLIED = {
+    "stride, padding, dilation": lambda: Blocks(nn.Conv2d(4, 5, 3, 2, 1, 2), 5 * 4 * 4),
+    "same": lambda: Blocks(nn.Conv2d(4, 5, 3, padding="same"), 5 * 10 * 10),
     "window of one": lambda: Blocks(nn.Conv2d(4, 5, 1), 5 * 10 * 10),
     "groups": lambda: Blocks(nn.Conv2d(4, 6, 3, groups=2), 6 * 8 * 8),
     "by name": lambda: Blocks(ByName(), 5 * 8 * 8),
@@ -235,6 +240,18 @@ def test_what_cannot_be_factored_is_multiplied_out(kind):
     plan = plan_of(module.eval(), inputs, 2, 6, CPU)
     assert plan.route == "together"
     close(dropout_logits(module, inputs, 2, range(6), "cpu"), singly(module, inputs, 2, range(6)))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 6), (2, 3, 7, 5), (1, 1, 2, 2)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(
+    "settings", [{"kernel_size": 2}, {"kernel_size": (2, 2), "stride": 2}, {"kernel_size": 2, "stride": 1},
+                 {"kernel_size": 2, "padding": 1}, {"kernel_size": 2, "ceil_mode": True}, {"kernel_size": 1}],
+    ids=str,
+)  # fmt: skip
+def test_pooling_is_max_pooling(shape, layout, settings):
+    maps = torch.randn(shape, generator=torch.Generator().manual_seed(1)).contiguous(memory_format=layout)
+    assert torch.equal(pooled(maps, **settings), F.max_pool2d(maps, **settings))
 
 
 def test_many_channels_for_few_draws_are_not_factored():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from natsel.models.networks import HalfMax, emnist_cnn, fingerprint, fresh, mlp, mnist_cnn
+from natsel.models.networks import emnist_cnn, fingerprint, fresh, mlp, mnist_cnn
 from natsel.models.randomness import seeded
 
 
@@ -82,15 +82,6 @@ def test_pictures_that_do_not_fit_are_refused():
             mnist_cnn()(torch.rand(wrong))
     with pytest.raises(ValueError, match=r"^shape: pictures must be at least 4×4"):
         emnist_cnn(shape=(3, 9))
-
-
-@pytest.mark.parametrize("shape", [(2, 3, 8, 6), (2, 3, 7, 5), (1, 1, 2, 2)])
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("gradients", [True, False])
-def test_pooling_is_max_pooling(shape, layout, gradients):
-    maps = torch.randn(shape, generator=torch.Generator().manual_seed(1)).contiguous(memory_format=layout)
-    with torch.set_grad_enabled(gradients):
-        assert torch.equal(HalfMax()(maps), nn.functional.max_pool2d(maps, 2))
 
 
 def test_perceptron_has_the_layers_asked_for():

@@ -73,7 +73,7 @@ STOCHASTIC = Training(weight_decay=5e-4, epoch_samples=1024, max_epochs=120, pat
 """As the authors of stochastic batch acquisition trained on Repeated-MNIST."""
 
 QUICK = Training(epoch_samples=1024, max_epochs=60, patience=5)
-"""For a CPU: a third to half of the time of BATCHBALD; as accurate on MNIST up to 100 labels, 1–2 points lower at 300."""
+"""For a CPU: a third to half of the time of BATCHBALD; as accurate on MNIST up to 100 labels, a little less at 300."""
 
 
 @dataclass(frozen=True)
