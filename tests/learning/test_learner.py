@@ -13,6 +13,30 @@ from natsel.seeds import derive
 from natsel.store import Journal
 
 
+def test_bars_go_to_whoever_takes_them(monkeypatch):
+    from natsel.learning import fitting
+
+    bars = []
+
+    class Told(fitting.Bar):
+        def __init__(self, label):
+            super().__init__(label)
+            bars.append(label)
+
+    class Slow(Committee):
+        def fit(self, labelled, validation=None, *, seed=0, progress=None):
+            if progress:
+                progress(1, 2)
+            return super().fit(labelled, validation, seed=seed)
+
+    monkeypatch.setattr(fitting, "Bar", Told)
+    for progress, expected in ((None, []), (True, ["fit to 4 labels"])):
+        learner = ActiveLearner(Slow(), pool(), k=2, progress=progress)
+        learner.tell(range(4), learner.pool.answers(range(4)))
+        learner.ask()
+        assert bars == expected
+
+
 def learner(**changes):
     arguments = {"model": Committee(), "pool": pool(), "method": "batchbald", "k": 4, "seed": 3, **changes}
     return ActiveLearner(arguments.pop("model"), arguments.pop("pool"), **arguments)

@@ -5,6 +5,8 @@ order and the seed, and so the fit itself.
 """
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +19,7 @@ from natsel.learning.record import Array, Record
 from natsel.models.consistency import check_consistent
 from natsel.models.convert import as_model
 from natsel.models.protocol import Model
+from natsel.progress import Bar
 from natsel.seeds import derive
 
 
@@ -24,10 +27,17 @@ class Fitting:
     """A model that follows the labels of a record."""
 
     def __init__(
-        self, model: Any, seed: int, classes: tuple[str, ...], validation: Any, test: Any, checkpoints: bool
+        self,
+        model: Any,
+        seed: int,
+        classes: tuple[str, ...],
+        validation: Any,
+        test: Any,
+        checkpoints: bool,
+        bars: bool = False,
     ) -> None:
         self.model: Model = as_model(model)
-        self.seed, self.checkpoints = seed, checkpoints
+        self.seed, self.checkpoints, self.bars = seed, checkpoints, bars
         self.validation, self.test = _checked(validation, "validation", classes), _checked(test, "test", classes)
         self.told = 0
         """Which labels the model knows; 0 before the first fit."""
@@ -60,7 +70,7 @@ class Fitting:
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row each."""
-        belief = self.model.believe(inputs)
+        belief: Belief = self._calling(self.model.believe, "believe")(inputs)
         if len(belief) != len(inputs):
             raise ValueError(
                 f"model: believe gave {len(belief)} rows for {len(inputs)} inputs; give one each, in order"
@@ -89,11 +99,27 @@ class Fitting:
             if weights is not None:
                 model.load_weights(weights)
                 return
-        takes = inspect.signature(model.fit).parameters
-        seeded = "seed" in takes or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
-        model.fit(labelled, self.validation, **({"seed": derive(self.seed, "fit", told)} if seeded else {}))
+        fit = self._calling(model.fit, f"fit to {len(labelled)} labels", seed=derive(self.seed, "fit", told))
+        fit(labelled, self.validation)
         if self.checkpoints:
             record.journal.keep(record.run, "weights", told, model.weights())
+
+    def _calling(self, function: Any, label: str, **offered: Any) -> Callable[..., Any]:
+        """A function with those keywords it takes of the ones offered, and a bar where bars are wanted."""
+        takes = inspect.signature(function).parameters
+        anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+        given = {name: value for name, value in offered.items() if anything or name in takes}
+        if not self.bars or "progress" not in takes:
+            return partial(function, **given)
+
+        def call(*arguments: Any) -> Any:
+            bar = Bar(label)
+            try:
+                return function(*arguments, progress=bar, **given)
+            finally:
+                bar.wipe()
+
+        return call
 
     def _with_classes(self, labelled: Examples) -> Examples:
         """Examples whose classes, where they have no names, are numbered up to the largest that anybody mentioned: a

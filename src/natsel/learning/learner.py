@@ -45,7 +45,8 @@ class ActiveLearner:
     Labels and marks that the pool already has are told first. `validation` goes to the model's fit, `test` is evaluated
     after every fit, `candidates` makes each ask look at a random part of the pool of that size only, `targets` are the
     inputs that prediction-aware methods want to do well on. `checkpoints` keeps the weights of every fit, so that a
-    resumed run need not fit again and goes on alike also where training is not repeatable to the last bit.
+    resumed run need not fit again and goes on alike also where training is not repeatable to the last bit. `progress`:
+    True for a bar while the model is fitted or asked, or a function that `run` calls with (labels, budget).
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], labels=np.arange(20) // 10)
@@ -72,7 +73,7 @@ class ActiveLearner:
         who: str = "",
         run: str = "main",
         checkpoints: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> None:
         self.pool = pool
         self.method = resolve(method)
@@ -80,8 +81,9 @@ class ActiveLearner:
         self.seed = _count(seed, "seed", least=-(1 << 63))
         self.candidates = None if candidates is None else _count(candidates, "candidates")
         self.targets = targets.inputs if isinstance(targets, Examples) else targets
-        self.who, self.progress = who, progress
-        self._fitting = Fitting(model, self.seed, pool.classes, validation, test, checkpoints)
+        self.who, self.progress = who, progress if callable(progress) else None
+        bars = progress is True
+        self._fitting = Fitting(model, self.seed, pool.classes, validation, test, checkpoints, bars)
         self._opened = not isinstance(store, Journal)
         self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
         try:
