@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from natsel.data import Examples as Examples
     from natsel.data import Pool as Pool
     from natsel.learning import ActiveLearner as ActiveLearner
+    from natsel.learning import Budget as Budget
+    from natsel.learning import GainBelow as GainBelow
+    from natsel.learning import Stabilised as Stabilised
+    from natsel.learning import TargetAccuracy as TargetAccuracy
     from natsel.memory import memory_budget as memory_budget
     from natsel.objectives import EIG as EIG
     from natsel.objectives import Entropy as Entropy
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from natsel.search import SoftRank as SoftRank
     from natsel.search import TopK as TopK
     from natsel.search import Uniform as Uniform
+    from natsel.store import Journal as Journal
 
 __version__ = "0.1.0"
 
@@ -64,7 +69,8 @@ _NAMES = {
     ),
     "search": ("Exhaustive", "Greedy", "Power", "SoftRank", "Softmax", "TopK", "Uniform"),
     "data": ("Examples", "Pool"),
-    "learning": ("ActiveLearner",),
+    "store": ("Journal",),
+    "learning": ("ActiveLearner", "Budget", "GainBelow", "Stabilised", "TargetAccuracy"),
     "choose": ("Explanation", "Method", "Selection", "methods", "score", "select"),
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names}

@@ -45,7 +45,7 @@ def test_the_demo_is_the_recipe_that_ships():
 
 def test_the_demo_refuses_what_it_cannot_do(refused, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "Not a directory" in refused("demo", "--json", "--folder", tmp_path / "file" / "below")
+    assert "is a file, or lies in one" in refused("demo", "--json", "--folder", tmp_path / "file" / "below")
 
 
 @pytest.mark.slow

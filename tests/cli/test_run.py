@@ -104,6 +104,18 @@ def test_bad_input_is_refused(refused, tmp_path):
         "run", _other(tmp_path, "per_class = 1", "count = 5"), "--budget", 3
     )
     assert "holds no recipe.json" in refused("report", tmp_path)
+    assert "seeds: '4-2' counts down" in refused("run", "digits", "--seeds", "4-2")
+    (tmp_path / "file").write_text("mine")
+    assert "is a file, or lies in one; name a folder" in refused("run", "digits", "--folder", tmp_path / "file")
+
+
+def test_a_mistyped_method_costs_nothing(refused, call, small):
+    out = small / "mistyped"
+    assert "methods[0]: no method is called 'bold'" in refused(
+        *("run", small / "small.toml", "--folder", out, "--methods", "bold", "--processes", 1)
+    )
+    done = call(*("run", small / "small.toml", "--folder", out, "--methods", "bald", "--seeds", 0, "--processes", 1))
+    assert done.code == 0, done.err
 
 
 def test_the_board_shows_medians_over_seeds():

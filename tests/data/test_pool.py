@@ -100,9 +100,9 @@ def test_the_first_label_tells_the_kind_where_nothing_else_does():
         ([[0]], [0], "expected a list of integers"),
         ([0, 1], [0], "one label for each of 2 ids, found 1"),
         ([0], [3], "found class 3, but there are 3 classes"),
-        ([0], [-1], "found class -1"),
-        ([0], [None], "found class -1"),
-        ([0], [np.nan], "found class -1"),
+        ([0], [-1], "values: found no label for an id .* set it aside: pool.ignore"),
+        ([0], [None], "values: found no label for an id .* set it aside: pool.ignore"),
+        ([0], [np.nan], "values: found no label for an id .* set it aside: pool.ignore"),
         ([0], [0.5], "expected classes, found 0.5"),
         ([0], ["dgo"], "did you mean 'dog'"),
         ([0], [[0]], "one label each, found shape"),
@@ -202,3 +202,62 @@ def test_updates_cost_what_they_change_not_what_there_is():
 
     small, large = seconds(300), seconds(30_000_000)
     assert large < 3 * small + 0.1  # touching every state once a label adds several times as much
+
+
+def test_regression_is_said_and_then_whole_and_negative_labels_are_numbers():
+    pool = Pool(np.zeros((4, 1)), [-1, 2, None, -3], regression=True)
+    assert pool.regression
+    assert pool.classes == ()
+    assert pool.answers([0, 1, 2, 3]) == [-1.0, 2.0, None, -3.0]
+    bare = Pool(np.zeros((3, 1)), regression=True)
+    bare.label([0, 1], [1, -1])
+    assert bare.labels_of([0, 1]).dtype == np.float64
+    bare.label(2, 1.5)
+    assert bare.labelled().labels.tolist() == [1.0, -1.0, 1.5]
+    assert Pool.of(Examples(np.zeros((2, 1)), [-2, 3]), regression=True).answers([0]) == [-2.0]
+    for gap in (None, np.nan):
+        with pytest.raises(ValueError, match=r"found no label for an id \(None or NaN\)"):
+            bare.label(0, gap)
+
+
+def test_a_regressor_settles_what_whole_labels_left_open():
+    pool = Pool(np.zeros((3, 1)))
+    pool.label([0, 1], [1, 2])
+    fingerprint = pool.fingerprint()
+    pool.expect_numbers()
+    pool.label(2, 1.5)
+    assert pool.labelled().labels.tolist() == [1.0, 2.0, 1.5]
+    assert pool.fingerprint() == fingerprint
+    with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
+        Pool(np.zeros((3, 1)), [-1, -2, 3]).expect_numbers()
+    classes = Pool(np.zeros((3, 1)), [0, 1, 2])
+    classes.expect_numbers()  # harmless, and its journals know it by its classes
+    assert classes.classes == ("0", "1", "2")
+
+
+def test_classes_are_said_too_and_what_contradicts_is_refused():
+    assert Pool(np.zeros((2, 1)), [1.0, np.nan], regression=False).answers([0, 1]) == [1, None]
+    with pytest.raises(ValueError, match=r"labels: expected classes, found 0.5; .*regression=True"):
+        Pool(np.zeros((2, 1)), [1.0, 0.5], regression=False)
+    with pytest.raises(ValueError, match=r"values: expected classes, found 1.5"):
+        Pool(np.zeros((2, 1)), regression=False).label(0, 1.5)
+    with pytest.raises(ValueError, match="classes: there are none among real numbers"):
+        Pool(np.zeros((2, 1)), classes=ANIMALS, regression=True)
+    with pytest.raises(ValueError, match="labels: expected real numbers, found 'cat'"):
+        Pool(np.zeros((2, 1)), ["cat", 1], regression=True)
+    with pytest.raises(ValueError, match=r"values: found -3; classes start at 0, and real numbers need .*regression=T"):
+        Pool(np.zeros((2, 1))).label(0, -3)
+    with pytest.raises(ValueError, match="if −1 is a real number, make the pool with regression=True"):
+        Pool(np.zeros((2, 1))).label(0, -1)
+
+
+def test_fingerprints_are_what_they_always_were():
+    """Journals name their pools by them."""
+    inputs = np.arange(6.0).reshape(3, 2)
+    assert Pool(inputs).fingerprint() == "23da555c08496fe9e676b677f2e4bbdf"
+    assert Pool(inputs, [0, 1, 1]).fingerprint() == "235277406f32f7825f4e84a684c40083"
+    assert (
+        Pool(inputs, [0.5, 1, 1]).fingerprint()
+        == Pool(inputs, regression=True).fingerprint()
+        == "23da555c08496fe9e676b677f2e4bbdf"
+    )

@@ -78,7 +78,12 @@ def test_mnist_in_full_is_the_published_protocol():
         ({"initial": {"per_class": 1, "count": 3}}, "initial: expected one of"),
         ({"initial": {"count": 40}}, "budget: 30 labels are no more than the 40"),
         ({"candidates": "some"}, "candidates: expected a whole number from 1 up, found 'some'"),
-        ({"full": {"budget": "lots"}}, "budget: expected a whole number from 1 up, found 'lots'"),
+        ({"full": {"budget": "lots"}}, "^full.budget: expected a whole number from 1 up, found 'lots'"),
+        ({"data": {"set": "iris", "transforms": [{"kind": "imbalanced"}]}}, r"transforms\[0\].shares: .* does not say"),
+        ({"data": {"set": "iris", "transforms": [{"kind": "repeated", "copies": 2}]}}, r"transforms\[0\].noise: "),
+        ({"name": "../a"}, "name: '../a' reads as a path; write it without slashes"),
+        ({"name": ".."}, "name: '..' reads as a path"),
+        ({"seeds": "0-3"}, r"seeds: expected how many, or a list, found '0-3'; .* write 4 or \[0, 1, 2, 3\]"),
         ({"full": 3}, "full: expected a table"),
     ],
 )
@@ -149,6 +154,14 @@ def test_contenders_on_a_command_line():
     assert seed_list("3, 0-2,1") == (3, 0, 1, 2)
     with pytest.raises(ValueError, match="seeds: found 'a'"):
         seed_list("0,a")
+    with pytest.raises(ValueError, match="seeds: '4-2' counts down; write 2-4"):
+        seed_list("0, 4-2")
+
+
+@pytest.mark.parametrize("key", ["methods", "seeds"])
+def test_an_experiment_without_runs_is_refused(key):
+    with pytest.raises(ValueError, match=f"{key}: found none; name one or more"):
+        replace(recipe_from(SMALL), **{key: ()})
 
 
 def test_recipes_know_the_settings_of_training():

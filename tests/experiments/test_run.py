@@ -15,6 +15,7 @@ import natsel
 from natsel.experiments import run as running
 from natsel.experiments.__main__ import main
 from natsel.experiments.build import build_data, build_model, initial_ids
+from natsel.experiments.contenders import contender
 from natsel.experiments.folder import Job, finished, journal_path, locked, prepare, read_outcome, write_outcome
 from natsel.experiments.job import Runner
 from natsel.experiments.read import read_experiment
@@ -41,6 +42,17 @@ def curves(folder):
     return {(curve.method, curve.seed): curve for curve in read_experiment(folder).curves}
 
 
+def workers(monkeypatch, script):
+    """Let processes that do something simpler stand in for the workers."""
+
+    def started(self, slot):
+        with self._log(slot).open("a") as log:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+            return subprocess.Popen([sys.executable, "-c", script, self.folder], text=True, **pipes)
+
+    monkeypatch.setattr(running._Crew, "_started", started)
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
     """All jobs of the small recipe, done in this process without a break."""
@@ -48,9 +60,9 @@ def straight(tmp_path_factory):
     prepare(folder, RECIPE)
     runner = Runner(RECIPE, folder)
     events = []
-    for contender in RECIPE.methods:
+    for method in RECIPE.methods:
         for seed in RECIPE.seeds:
-            runner.do(contender, seed, RECIPE.budget, events.append)
+            runner.do(method, seed, RECIPE.budget, events.append)
     return folder, events
 
 
@@ -88,7 +100,7 @@ def test_labels_are_those_of_the_rows_the_ids_name(straight):
 
 
 def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight, tmp_path):
-    broken = replace(RECIPE, methods=(*RECIPE.methods, natsel.experiments.recipe.contender("ig")))  # needs all labels
+    broken = replace(RECIPE, methods=(*RECIPE.methods, contender("ig")))  # needs all labels
     events = []
     outcome = run(broken, tmp_path, processes=2, device="cpu", progress=events.append)
     assert len(outcome.done) == 4
@@ -148,17 +160,12 @@ def test_killed_and_called_again_it_goes_on(straight, tmp_path):
 def test_a_process_that_dies_leaves_the_others_running(tmp_path, monkeypatch):
     """Seed 0 kills its process as a crash in a library would; the next job gets a new one."""
     script = (
-        "import json, os, sys\nfor line in sys.stdin:\n    job = json.loads(line)\n"
+        "import json, os, sys\nsys.stdin.readline()\nprint(json.dumps({'event': 'ready', 'data': {}}), flush=True)\n"
+        "for line in sys.stdin:\n    job = json.loads(line)\n"
         "    if job['seed'] == 0:\n        print('out of memory', file=sys.stderr, flush=True)\n        os.abort()\n"
         "    print(json.dumps({'event': 'done', 'seconds': 0.0}), flush=True)\n"
     )
-
-    def started(self, slot):
-        with self._log(slot).open("a") as log:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
-            return subprocess.Popen([sys.executable, "-c", script], text=True, **pipes)
-
-    monkeypatch.setattr(running._Crew, "_started", started)
+    workers(monkeypatch, script)
     events = []
     outcome = run(replace(RECIPE, seeds=(0, 1, 2)), tmp_path, processes=1, progress=events.append)
     assert {job.seed for job in outcome.done} == {1, 2}
@@ -183,16 +190,154 @@ def test_a_hanging_run_ends_when_its_time_is_up(tmp_path, monkeypatch):
 
 def test_what_no_job_could_do_is_refused_at_once(tmp_path):
     wrong = replace(RECIPE, data=replace(RECIPE.data, set="irsi"))
-    with pytest.raises(ValueError, match=r"no data set 'irsi'; did you mean 'iris'\?"):
-        run(wrong, tmp_path, processes=1)
-    with pytest.raises(ValueError, match="no method is called 'bold'"):
-        Runner(replace(RECIPE, methods=(natsel.experiments.recipe.contender("bold"),)), tmp_path)
+    with pytest.raises(ValueError, match=r"^data.set: there is no data set 'irsi'; did you mean 'iris'\?"):
+        Runner(wrong, tmp_path)
+    with pytest.raises(ValueError, match=r"^methods\[0\]: no method is called 'bold'"):
+        Runner(replace(RECIPE, methods=(contender("bold"),)), tmp_path)
     with pytest.raises(ValueError, match="processes: expected 1 or more, found 0"):
         run(RECIPE, tmp_path, processes=0)
 
 
+def written(folder):
+    """All that is in a folder but the lock and the logs, which bind nobody."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "logs")
+    return {path.relative_to(folder): path.read_bytes() for path in files if path.name != ".lock"}
+
+
+CHOOSY = """
+import json, pathlib, sys
+def say(**event):
+    print(json.dumps(event), flush=True)
+if "bold" in json.loads(sys.stdin.readline())["methods"]:
+    say(event="refused", error="no bold")
+    sys.exit()
+say(event="ready", data={"pool": 105})
+for line in sys.stdin:
+    job = json.loads(line)
+    path = pathlib.Path(sys.argv[1]) / job["method"] / f"seed-{job['seed']}.db"
+    path.parent.mkdir(exist_ok=True)
+    path.touch(exist_ok=False)  # what was to be thrown away is gone before a job begins
+    path.with_suffix(".json").write_text(json.dumps({"budget": job["budget"]}))
+    say(event="done", seconds=0.0)
+"""
+
+
+def test_a_refusal_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
+    """Whether the process refuses in a new folder, in one with runs, or in one with runs that were to go."""
+    workers(monkeypatch, CHOOSY)
+    short = replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,))
+    wrong = replace(short, methods=(contender("bold"),))
+    with pytest.raises(ValueError, match="no bold"):
+        run(wrong, tmp_path)
+    assert written(tmp_path) == {}
+    assert len(run(short, tmp_path).done) == 1
+    before = written(tmp_path)
+    assert {path.name for path in before} == {"recipe.json", "data.json", "seed-0.db", "seed-0.json"}
+    for fresh in (False, True):
+        with pytest.raises(ValueError, match="no bold"):
+            run(wrong, tmp_path, fresh=fresh)
+        assert written(tmp_path) == before
+    document = json.loads((tmp_path / "recipe.json").read_text())
+    document["recipe"]["methods"].append("bold")  # as a refusal once left it
+    (tmp_path / "recipe.json").write_text(json.dumps(document))
+    assert len(run(replace(short, seeds=(1,)), tmp_path).done) == 1
+    assert [job.seed for job in run(short, tmp_path, fresh=True).done] == [0]
+    assert not journal_path(tmp_path, "random", 1).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"initial": {"per_class": 10}, "budget": 6}, "^budget: expected more than the 30 labels of initial.per_class"),
+        ({"initial": {"count": 1000}, "budget": 2000}, "^initial.count: asked for 1000 of 105 rows"),
+        ({"initial": {"per_class": 50}}, "^initial.per_class: asked for 50 of each class, but one has 32 rows"),
+        ({"initial": {"ids": [3, 105]}}, "^initial.ids: row 105 is not in the pool"),
+        ({"initial": {"ids": [3, 4, 3]}}, r"^initial.ids: found \[3, 4, 3\]; name each row once"),
+        ({"initial": {"ids": list(range(15))}}, "^budget: expected more than the 15 labels of initial.ids"),
+        ({"initial": {"ids": [3, 4]}, "data": {"set": "iris", "train": 1}}, "^data.train: 1 rows cannot hold the 2"),
+        ({"budget": 106}, "^budget: .* at most the 105 rows of the pool, found 106"),
+        ({"data": {"set": "iris", "transforms": [{"kind": "imbalanced", "shares": [0, 0, 0]}]}}, "^data.transforms: "),
+        (
+            {"data": {"set": "iris", "transforms": [{"kind": "imbalanced", "shares": [1]}]}},
+            r"^data.transforms\[0\]: shares: ",
+        ),
+        ({"model": {"kind": "text"}}, "^model.kind: text wants texts, and iris holds none"),
+        ({"model": {"kind": "frozen"}}, "^model.backbone: efficientnet-lite0 reads images, and iris is of kind table"),
+        (
+            {"model": {"kind": "dropout", "network": "emnist-cnn"}},
+            r"^model.network: emnist-cnn wants grey pictures, found rows of shape \(4,\); use the network mlp",
+        ),
+        (
+            {"data": {"set": "digits"}, "model": {"kind": "ensemble", "network": "mnist-cnn"}},
+            r"^model.network: mnist-cnn wants grey pictures of 28×28, found rows of shape \(8, 8\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_data_is_refused_by_name(tmp_path, change, words):
+    with pytest.raises(ValueError, match=words):
+        Runner(recipe_from(SMALL | change), tmp_path, "cpu")
+
+
+def test_a_whole_pool_may_be_labelled(tmp_path):
+    Runner(replace(RECIPE, budget=105), tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("device", ["cpuu", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(tmp_path, device):
+    with pytest.raises(ValueError, match=f"^device: '{device}' cannot be had .*; use cpu, or leave it out$"):
+        Runner(RECIPE, tmp_path, device)
+
+
+def test_a_process_that_ends_is_given_the_time_to_say_why(tmp_path, monkeypatch):
+    """Its pipes close before it is gone: its own exit code is told, not that of being killed."""
+    script = (
+        "import os, sys, time\nsys.stdin.readline()\nos.close(1)\ntime.sleep(0.3)\n"
+        "print('no luck', file=sys.stderr, flush=True)\nos._exit(3)"
+    )
+    workers(monkeypatch, script)
+    outcome = run(replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,)), tmp_path, processes=1)
+    (error,) = outcome.failed.values()
+    assert error.startswith("the process ended with code 3;")
+    assert "no luck" in error
+    assert written(tmp_path) == {}  # it never said that the recipe can be run
+
+
+def test_a_folder_without_runs_is_free(tmp_path):
+    prepare(tmp_path, replace(RECIPE, data=replace(RECIPE.data, set="iriss")))
+    prepare(tmp_path, RECIPE)
+    document = json.loads((tmp_path / "recipe.json").read_text())
+    assert document["recipe"]["data"]["set"] == "iris"
+
+
+def begin(folder, slug="random"):
+    """As if a run had begun."""
+    (folder / slug).mkdir()
+    journal_path(folder, slug, 0).write_bytes(b"")
+
+
+@pytest.mark.parametrize("found", ["{", "[]", "{}", '{"recipe": {"name": "a"}}', '{"recipe": 3}'])
+def test_a_folder_whose_recipe_cannot_be_read_says_so(tmp_path, found):
+    begin(tmp_path)
+    (tmp_path / "recipe.json").write_text(found)
+    for act in (read_experiment, lambda folder: run(RECIPE, folder)):
+        with pytest.raises(
+            ValueError, match=r"^folder: .*recipe.json is no recipe of natsel \(.*; take another folder"
+        ):
+            act(tmp_path)
+    prepare(tmp_path, RECIPE, fresh=True)
+    assert not (tmp_path / "random").exists()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "in"):
+        with pytest.raises(ValueError, match=r"^folder: .* is a file, or lies in one; name a folder"):
+            run(RECIPE, place)
+
+
 def test_a_folder_keeps_to_its_recipe(tmp_path):
     prepare(tmp_path, RECIPE)
+    begin(tmp_path)
     more = replace(RECIPE, seeds=(5,), budget=20, methods=RECIPE.methods[:1], about="other", targets=())
     prepare(tmp_path, more)
     document = json.loads((tmp_path / "recipe.json").read_text())
@@ -205,12 +350,17 @@ def test_a_folder_keeps_to_its_recipe(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             prepare(tmp_path, replace(RECIPE, **change))
+        with pytest.raises(ValueError, match=words):  # before any process is started
+            run(replace(RECIPE, **change), tmp_path, minutes=0)
     (tmp_path / "mine.txt").write_text("kept")
     write_outcome(tmp_path, Job("random", "random", 0), {"budget": 15})
     assert finished(tmp_path, Job("random", "random", 0), 15)
     assert not finished(tmp_path, Job("random", "random", 0), 16)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "seed-oils.txt").write_text("kept")
     prepare(tmp_path, replace(RECIPE, k=5), fresh=True)
     assert not (tmp_path / "random").exists()
+    assert (tmp_path / "notes" / "seed-oils.txt").exists()
     assert (tmp_path / "mine.txt").exists()
 
 
@@ -297,6 +447,8 @@ def test_a_model_for_texts(monkeypatch):
         SMALL | {"data": {"set": "texts"}, "model": {"kind": "text", "draws": 4}, "training": {"max_epochs": 3}}
     )
     setting = build_data(recipe)
+    with pytest.raises(ValueError, match=r"^model.kind: forest wants numbers, and texts holds texts"):
+        build_model(replace(recipe, model={"kind": "forest"}), setting)
     model = build_model(recipe, setting, "cpu").fit(setting.examples, None, seed=0)
     assert model.believe(setting.test.inputs).shape == (20, 4, 2)
 

@@ -77,7 +77,7 @@ def live(store, seed, model, budget):
         candidates=40,
         checkpoints=model == "committee" and seed % 2 == 1,
     )
-    learner.run(budget, oracle, stop=[Stabilised(agreement=2)])  # never met, but its predictions are kept
+    learner.run(budget, oracle, stop=[Stabilised(rounds=1000)])  # never met, but its predictions are kept
 
 
 def fork(work):

@@ -148,7 +148,10 @@ def test_names_of_classes_are_labels_too():
         ([1, 2], [0], "expected one for each of 2 ids, found 1"),
         ([1], [-2], "found class -2"),
         ([1.5], [0], "expected a list of integers"),
-        ([1], [np.nan], "found"),
+        ([1], [np.nan], r"labels: found no label for an id .* set it aside: learner.skip\(ids\)"),
+        ([1, 2], [0, None], r"labels: found no label for an id .* set it aside: learner.skip\(ids\)"),
+        ([1], [0.5], "labels: expected classes, found 0.5"),
+        ([1], [[0]], "labels: expected one label each"),
     ],
 )
 def test_what_cannot_be_told_is_refused_before_anything_is_written(ids, labels, complaint):
@@ -385,13 +388,23 @@ def test_any_method_of_the_grid_is_recorded_and_compared(tmp_path):
         learner(method=Method(EIG(), Power(beta=8)), store=store)
     with pytest.raises(ValueError, match=r"run of seed 3, not 4;"):
         learner(method=Method(EIG(), Power(beta=4)), store=store, seed=4)
-    with pytest.raises(ValueError, match=r"run of data \w+, not \w+; open it"):
+    with pytest.raises(ValueError, match=r"run of 60 points, not 61; open it"):
         learner(method=Method(EIG(), Power(beta=4)), store=store, pool=pool(61))
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
-    [({"k": 0}, "k: expected"), ({"k": 2.5}, "k: expected"), ({"candidates": -1}, "candidates: expected")],
+    [
+        ({"k": 0}, "k: expected"),
+        ({"k": 2.5}, "k: expected"),
+        ({"candidates": -1}, "candidates: expected"),
+        ({"pool": np.zeros((3, 2))}, r"pool: expected a natsel.Pool, found ndarray; natsel.Pool\(inputs\) makes one"),
+        ({"pool": Pool}, "pool: expected a natsel.Pool, found the class Pool"),
+        ({"test": np.zeros((3, 2))}, r"test: expected natsel.Examples or a pair \(inputs, labels\), found ndarray"),
+        ({"validation": 3}, "validation: expected natsel.Examples or a pair"),
+        ({"test": ([[0.0]], [0], [1])}, "test: expected natsel.Examples or a pair"),
+        ({"store": 3}, "store: expected the path of a file or a natsel.Journal, found 3"),
+    ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments, complaint):
     with pytest.raises(ValueError, match=complaint):
@@ -522,3 +535,68 @@ def test_two_runs_share_a_budget(tmp_path):
         assert anna.n_labelled == 8
         ben.run(12)
         assert ben.n_labelled == 12
+
+
+def test_own_models_need_no_validation_and_must_return_a_belief():
+    class Bare(Committee):
+        def fit(self, labelled, seed=0):
+            return super().fit(labelled, seed=seed)
+
+    one = start(learner(model=Bare(), validation=blobs(seed=1)))
+    assert one.ask().indices.tolist() == start(learner()).ask().indices.tolist(), "the seed came through"
+
+    class Seen(Committee):
+        def fit(self, labelled, others, /, *, seed=0):
+            self.others = others
+            return super().fit(labelled, seed=seed)
+
+    seen = start(learner(model=Seen(), validation=blobs(seed=1)))
+    seen.ask()
+    assert len(seen.model.others) == 60
+
+    class Probabilities(Committee):
+        def believe(self, inputs):
+            return np.full((len(inputs), 3), 1 / 3)
+
+    with pytest.raises(ValueError, match=r"model: believe gave ndarray, not a belief; return one.*from_probs"):
+        start(learner(model=Probabilities())).ask()
+
+
+def test_a_regressor_takes_whole_numbers_for_numbers(tmp_path):
+    from sklearn.linear_model import Ridge
+
+    store, inputs = tmp_path / "run.db", np.arange(20.0)[:, None]
+    with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store) as one:
+        one.tell([0, 1, 2], [1, 2, 3])
+        one.tell(3, 1.5)
+        one.tell(4, -1)
+        one.run(9, oracle=lambda ids: -ids)
+        assert one.labelled().labels.tolist()[:5] == [1, 2, 3, 1.5, -1]
+        assert one.summary()["n_skipped"] == 0
+        assert one.n_labelled == 9
+    with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store) as two:
+        assert two.labelled().labels.dtype == np.float64
+    with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
+        ActiveLearner(Ridge(), Pool(inputs, -np.arange(20)))
+
+
+def test_a_journal_of_whole_numbers_goes_on_as_numbers(tmp_path):
+    """Such journals were written by regressors before pools could be told the kind."""
+    from sklearn.linear_model import Ridge
+
+    store, inputs = tmp_path / "run.db", np.arange(20.0)[:, None]
+    with ActiveLearner(Committee(), Pool(inputs), "bald", k=2, store=store) as one:
+        one.tell([0, 1, 2], [1, 2, 3])
+    with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store, test=(inputs, [1] * 20)) as two:
+        assert two.labelled().labels.dtype == np.float64
+        two.tell(3, 1.5)
+        assert len(two.ask()) == 2
+        assert set(two.history[-1].metrics) == {"rmse", "nll"}
+
+
+def test_any_classifier_chooses_by_what_its_members_disagree_about():
+    from sklearn.linear_model import LogisticRegression
+
+    first = start(learner(model=LogisticRegression(), method="bald")).ask()
+    assert not first.warnings
+    assert first.scores.max() > 0

@@ -62,7 +62,7 @@ def test_kappa_is_that_of_scikit_learn(first, second):
 
 def test_the_first_rule_that_is_met_ends_a_run_and_is_written_down():
     one = learner()
-    reason = one.run(60, stop=[GainBelow(-1), TargetAccuracy(0.6)])
+    reason = one.run(60, stop=[GainBelow(0), TargetAccuracy(0.6)])
     assert reason.startswith("accuracy 0.")
     assert 0 < one.n_labelled < 60
     accuracies = [fit.metrics["accuracy"] for fit in one.history if fit.told]
@@ -123,3 +123,44 @@ def test_stabilised_decides_alike_however_often_a_run_is_taken_up(tmp_path):
     with learner(store=store) as one:
         assert one.labelled_ids.tolist() == whole.labelled_ids.tolist()
         assert one.journal.stops(1) == whole.journal.stops(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Budget(-1), "labels: expected a whole number of at least 0, found -1"),
+        (lambda: Budget(2.5), "labels: expected a whole number"),
+        (lambda: TargetAccuracy(95), "accuracy: expected a share above 0 and up to 1, found 95"),
+        (lambda: TargetAccuracy(0), "accuracy: expected"),
+        (lambda: TargetAccuracy(np.nan), "accuracy: expected"),
+        (lambda: TargetAccuracy(0.9, patience=0), "patience: expected a whole number of at least 1, found 0"),
+        (lambda: GainBelow(-0.1), "nats: expected a finite number of at least 0, found -0.1"),
+        (lambda: GainBelow(np.inf), "nats: expected"),
+        (lambda: GainBelow(np.nan), "nats: expected"),
+        (lambda: Stabilised(agreement=1.01), "agreement: expected Cohen's kappa, at most 1, found 1.01"),
+        (lambda: Stabilised(rounds=0), "rounds: expected a whole number of at least 1, found 0"),
+        (lambda: Stabilised(points=0), "points: expected a whole number of at least 1, found 0"),
+        (lambda: learner().run(20, stop=GainBelow), r"stop: found the class GainBelow; pass one of it: GainBelow\(…\)"),
+        (lambda: learner().run(20, stop=[Budget(3), Stabilised]), "stop: found the class Stabilised"),
+        (lambda: learner().run(20, stop=0.95), "stop: found 0.95, which is no rule"),
+        (lambda: learner().run(20, stop=[0.95]), "stop: found 0.95, which is no rule"),
+        (lambda: learner().run(20, stop=None), "stop: found None, which is no rule"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(make, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        make()
+
+
+@pytest.mark.parametrize("method", ["bald", "entropy"])
+def test_the_gain_of_a_single_draw_is_no_reason_to_stop(method):
+    from sklearn.naive_bayes import GaussianNB
+
+    from natsel.models import Sklearn
+
+    one = ActiveLearner(Sklearn(GaussianNB(var_smoothing=0.1)), pool(), method, k=4)
+    with pytest.raises(ValueError, match="stop: GainBelow needs a model of several draws"):
+        one.run(40, stop=GainBelow(0.01))
+    assert one.run(20, stop=lambda view: "small" if view.gain is not None and view.gain < 1 else None).startswith(
+        "the "
+    )

@@ -198,7 +198,7 @@ def two_kinds(count=60, seed=0):
 HEADS = {
     "dropout": (dropout_head((16,), 0.2, draws=6, training=Training(max_epochs=20), device="cpu"), 6),
     "ensemble": (ensemble_head((16,), members=3, training=Training(max_epochs=20), device="cpu"), 3),
-    "estimator": (LogisticRegression(), 1),
+    "estimator": (LogisticRegression(), 20),
 }
 
 

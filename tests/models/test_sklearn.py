@@ -195,7 +195,7 @@ def test_images_are_flattened_and_scaled_and_tensors_are_read():
 def test_texts_go_to_pipelines_as_they_are(last):
     texts = ["good film", "great film", "fine story", "bad film", "awful film", "poor story"]
     labelled = Examples(texts, np.array([1, 1, 1, 0, 0, 0]))
-    belief = as_model(make_pipeline(TfidfVectorizer(), last)).fit(labelled).believe(np.array(texts, dtype=object))
+    belief = Sklearn(make_pipeline(TfidfVectorizer(), last)).fit(labelled).believe(np.array(texts, dtype=object))
     assert belief.log_probs_N_K_C.exp().mean(1)[:, 1].gt(0.5).tolist() == [True] * 3 + [False] * 3
 
 
@@ -334,5 +334,37 @@ def test_boosting_libraries_without_scikit_learns_tags_are_known_by_their_older_
         def predict(self, inputs):
             return np.full((len(inputs), 1), self.mean)
 
-    belief = as_model(Foreign()).fit(sugar(10)).believe(SUGAR.data[:3])
+    belief = Sklearn(Foreign()).fit(sugar(10)).believe(SUGAR.data[:3])
     np.testing.assert_allclose(belief.mean_N_K[:, 0], sugar(10).labels.mean())
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(max_iter=500), make_pipeline(StandardScaler(), GaussianNB()), DecisionTreeClassifier()],
+)
+def test_an_estimator_of_one_draw_becomes_a_committee_that_sees_something(estimator):
+    belief = as_model(estimator).fit(digits()).believe(POOL)
+    assert belief.shape[1] == 20
+    assert natsel.score("bald", belief).max() > 0.01
+    assert Sklearn(estimator).fit(digits()).believe(POOL).shape[1] == 1, "said so, it stays as it is"
+
+
+def test_regressors_of_one_draw_become_committees_too():
+    belief = as_model(Ridge()).fit(sugar()).believe(SUGAR.data[200:])
+    assert belief.mean_N_K.shape[1] == 20
+    assert natsel.score("bald", belief).max() > 0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        RandomForestClassifier(7),
+        BaggingClassifier(DecisionTreeClassifier(), 7),
+        make_pipeline(StandardScaler(), RandomForestClassifier(7)),
+        GridSearchCV(RandomForestClassifier(7), {"max_depth": [2]}, cv=2),
+    ],
+)
+def test_committees_are_left_as_they_are(estimator):
+    model = as_model(estimator)
+    assert model.members is None
+    assert model.fit(digits()).believe(POOL).shape[1] == 7

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from natsel.store import Acquisition, Ask, Journal, State, Stop, Terms
 
-TERMS = Terms(pool="some data", method="bald", k=2, seed=0, config={"candidates": None}, natsel="1")
+NOTES = {"points": 5, "classes": ["a", "b"]}
+TERMS = Terms(pool="some data", method="bald", k=2, seed=0, config={"candidates": None}, notes=NOTES, natsel="1")
 
 
 def batch(*ids, told=0, who=""):
@@ -129,7 +130,10 @@ def test_what_cannot_be_is_refused_and_nothing_of_it_written(journal, state):
 def test_a_run_is_only_continued_on_its_own_terms(journal, state):
     assert journal.begin("main", TERMS) == state
     others = {
-        "data some data, not other data": {"pool": "other data"},
+        "other inputs or ids": {"pool": "other data"},
+        "5 points, not 6": {"pool": "other data", "notes": {"points": 6, "classes": ["a", "b"]}},
+        "classes a, b, not a, c": {"pool": "other data", "notes": {"points": 5, "classes": ["a", "c"]}},
+        "classes a, b, not without names": {"pool": "other data", "notes": {"points": 5, "classes": []}},
         "method bald, not random": {"method": "random"},
         "k 2, not 3": {"k": 3},
         "seed 0, not 1": {"seed": 1},
@@ -238,3 +242,16 @@ def test_threads_may_share_a_journal(journal, state):
     labels = journal.labels(state.run)
     assert len(labels) == len({label.id for label in labels}) == 100
     assert all(a.seq < b.seq for a, b in pairwise(labels))
+
+
+@pytest.mark.parametrize("path", [3, b"run.db", ["run.db"]])
+def test_only_a_path_is_opened(path):
+    with pytest.raises(ValueError, match=r"store: expected the path of a file or a natsel.Journal, found"):
+        Journal(path)
+
+
+def test_long_lists_of_classes_are_cut():
+    ours, theirs = (Terms("ab"[n], "bald", 2, 0, notes={"classes": [*map(str, range(20 + n))]}) for n in (0, 1))
+    assert ours.differences(theirs) == [
+        "classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 … (20 in all), not 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 … (21 in all)"
+    ]

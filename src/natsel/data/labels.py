@@ -53,6 +53,24 @@ def read_labels(labels: Any, classes: Sequence[str] = (), name: str = "labels") 
     return column, classes
 
 
+def read_numbers(labels: Any, name: str = "labels") -> Array:
+    """Labels as real numbers, also where all of them are whole or below zero; None and NaN are unknown.
+
+    >>> read_numbers([-1, None, 2.5])
+    array([-1. ,  nan,  2.5])
+    """
+    column = as_numpy(labels)
+    if column.dtype.kind == "O":
+        entries = [np.nan if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
+        strangers = [entry for entry in entries if not isinstance(entry, int | float | np.number)]
+        if strangers:
+            raise ValueError(f"{name}: expected real numbers, found {strangers[0]!r}; leave regression out for classes")
+        column = np.array(entries, dtype=np.float64).reshape(column.shape)
+    if column.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: expected real numbers, found {column.dtype}; leave regression out for classes")
+    return column.astype(np.float64)
+
+
 def unknown(labels: Array) -> Array:
     """Which labels are not known: −1 among classes, NaN among real numbers.
 
@@ -71,7 +89,10 @@ def whole(column: Array, name: str) -> Array:
     filled = np.where(np.isnan(column), -1, column)
     if (filled != np.floor(filled)).any() or np.isinf(filled).any():
         wrong = filled[(filled != np.floor(filled)) | np.isinf(filled)].flat[0]
-        raise ValueError(f"{name}: expected classes, found {wrong}; pass whole numbers or the names of the classes")
+        raise ValueError(
+            f"{name}: expected classes, found {wrong}; pass whole numbers or the names of the classes, or make the pool"
+            " with regression=True if labels are real numbers"
+        )
     return filled.astype(np.int64)
 
 

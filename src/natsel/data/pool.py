@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from natsel.data.examples import Examples
-from natsel.data.labels import Array, as_numpy, read_labels, unknown, whole
+from natsel.data.labels import Array, as_numpy, read_labels, read_numbers, unknown, whole
 
 _UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
 
@@ -23,19 +23,35 @@ _UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
 class Pool:
     """N inputs with ids, labels as they are told, and the answers where they are known.
 
+    `regression` says whether labels are real numbers (True) or classes (False). Without it the answers, the classes or
+    else the first label decide, and labels that are all whole numbers are taken for classes.
+
     >>> pool = Pool([[0.0], [1.0], [2.0]], ids=[10, 20, 30], classes=("cat", "dog"))
     >>> pool.label([30, 10], ["dog", 0])
     >>> pool.labelled_ids.tolist(), pool.labels_of([10, 30]).tolist(), pool.unlabelled_ids.tolist()
     ([30, 10], [0, 1], [20])
     """
 
-    def __init__(self, inputs: Any, labels: Any = None, ids: Any = None, classes: Sequence[str] = ()) -> None:
-        everything = Examples(inputs, labels, tuple(classes))
+    def __init__(
+        self,
+        inputs: Any,
+        labels: Any = None,
+        ids: Any = None,
+        classes: Sequence[str] = (),
+        regression: bool | None = None,
+    ) -> None:
+        if regression and len(classes):
+            raise ValueError("classes: there are none among real numbers; leave out classes, or regression=True")
+        everything = Examples(
+            inputs, read_numbers(labels) if regression and labels is not None else labels, tuple(classes)
+        )
         self.inputs, self._answers, self.classes = everything.inputs, everything.labels, everything.classes
-        self._regression: bool | None = False if self.classes else None
+        self._regression: bool | None = False if self.classes else regression
         if self._answers is not None:
             if self._answers.ndim != 1:
                 raise ValueError(f"labels: expected one number each, found shape {self._answers.shape}")
+            if regression is False and self._answers.dtype.kind == "f":
+                self._answers = whole(self._answers, "labels")
             self._regression = self._answers.dtype.kind == "f"
             if not self._regression and not self.classes:  # how many classes there are is known to any who set a task
                 self.classes = tuple(str(number) for number in range(int(self._answers.max(initial=-1)) + 1))
@@ -45,13 +61,13 @@ class Pool:
         self._told: dict[int, int | float] = {}
 
     @classmethod
-    def of(cls, examples: Examples, ids: Any = None) -> Self:
+    def of(cls, examples: Examples, ids: Any = None, regression: bool | None = None) -> Self:
         """A pool of examples; their labels become its answers.
 
         >>> len(Pool.of(Examples(np.zeros((3, 2)), np.array([0, 1, 1]))))
         3
         """
-        return cls(examples.inputs, examples.labels, ids, examples.classes)
+        return cls(examples.inputs, examples.labels, ids, examples.classes, regression)
 
     def __len__(self) -> int:
         return len(self._state)
@@ -68,6 +84,22 @@ class Pool:
     def regression(self) -> bool | None:
         """Whether labels are real numbers; None while nothing (answers, classes, a first label) has told."""
         return self._regression
+
+    def expect_numbers(self) -> None:
+        """Take labels for real numbers, because a regressor is to learn them, unless they are known to be classes.
+
+        >>> pool = Pool([[0.0], [1.0]])
+        >>> pool.expect_numbers()
+        >>> pool.regression
+        True
+        """
+        if self._answers is None and not self.classes:
+            self._regression = True
+        elif not self._regression and self._answers is not None and unknown(self._answers).any():
+            raise ValueError(
+                "pool: the model predicts real numbers, but labels below 0 mean unknown among classes; make the pool"
+                " with regression=True"
+            )
 
     @property
     def unlabelled_ids(self) -> Array:
@@ -148,23 +180,33 @@ class Pool:
             raise ValueError(f"ids: {wanted[~found][0]} is not in the pool; ask pool.ids which are")
         return positions
 
-    def as_labels(self, values: Any) -> Array:
-        """Labels checked and in the form the pool keeps them: int64 classes, or float64 for regression."""
-        labels, named = read_labels(values, self.classes, "values")
+    def as_labels(self, values: Any, name: str = "values", aside: str = "pool.ignore") -> Array:
+        """Labels checked and in the form the pool keeps them: int64 classes, or float64 for regression.
+
+        `name` and `aside` are for the errors: what the caller named the labels, and what sets aside ids without one.
+        """
+        labels, named = (
+            (read_numbers(values, name), ()) if self._regression else read_labels(values, self.classes, name)
+        )
         labels = np.atleast_1d(labels)
         if named != self.classes:
-            raise ValueError("values: found class names, but the pool has none; pass classes=(…) when making it")
+            raise ValueError(f"{name}: found class names, but the pool has none; pass classes=(…) when making it")
         if labels.ndim != 1:
-            raise ValueError(f"values: expected one label each, found shape {labels.shape}")
+            raise ValueError(f"{name}: expected one label each, found shape {labels.shape}")
         if self._regression is False and labels.dtype.kind == "f":  # no classes by name, but labels before were whole
-            labels = whole(labels, "values")
-        if labels.dtype.kind == "i" and not self._regression:
-            if unknown(labels).any():
-                raise ValueError(f"values: found class {labels.min()}; leave out ids without a label, or ignore them")
-            return labels
-        if not np.isfinite(labels).all():
-            raise ValueError(f"values: found {labels[~np.isfinite(labels)][0]}; leave out ids without a label")
-        return labels.astype(np.float64)
+            labels = whole(labels, name)
+        classes = labels.dtype.kind == "i"
+        wrong = labels[(labels < -1) if classes else np.isinf(labels)]
+        if len(wrong):
+            remedy = "classes start at 0, and real numbers need a pool with regression=True" if classes else "check it"
+            raise ValueError(f"{name}: found {wrong[0]}; {remedy}")
+        if unknown(labels).any():
+            gap = "None, NaN or −1" if classes else "None or NaN"
+            real = "; if −1 is a real number, make the pool with regression=True" if self._regression is None else ""
+            raise ValueError(
+                f"{name}: found no label for an id ({gap}); leave it out, or set it aside: {aside}(ids){real}"
+            )
+        return labels if classes else labels.astype(np.float64)
 
     def fingerprint(self) -> str:
         """A short name for what the pool holds, from its ids, classes, shape and a sample of its inputs.

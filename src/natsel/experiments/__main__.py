@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             progress=show,
             command=["python", "-m", "natsel.experiments", *arguments],
         )
-    except ValueError as refusal:
+    except (ValueError, OSError) as refusal:
         print(f"natsel: {' '.join(str(refusal).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

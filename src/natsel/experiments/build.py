@@ -50,7 +50,10 @@ def build_data(recipe: Recipe) -> Setting:
     """Load and split the recipe's data, then transform the pool."""
     from natsel.data import load
 
-    data = load(recipe.data.set)
+    try:
+        data = load(recipe.data.set)
+    except ValueError as reason:
+        raise ValueError(f"data.set: {str(reason).removeprefix('name: ')}") from None
     rows = len(data.train)
     order = np.random.default_rng(derive(recipe.data.seed, "split")).permutation(rows)
     aside = np.isin(order, _published(recipe)) if recipe.initial.how == "ids" else np.zeros(rows, dtype=bool)
@@ -58,7 +61,9 @@ def build_data(recipe: Recipe) -> Setting:
     validation, taken = _validation(recipe, data, rest)
     rest = rest[taken:]
     count = len(rest) if recipe.data.train is None else recipe.data.train - len(start)
-    if not 0 <= count <= len(rest):
+    if count < 0:
+        raise ValueError(f"data.train: {recipe.data.train} rows cannot hold the {len(start)} of initial.ids; raise it")
+    if count > len(rest):
         raise ValueError(
             f"data.train: asked for {recipe.data.train} rows of {recipe.data.set}, which has {len(start) + len(rest)}"
             f" beside {taken} for validation; ask for fewer"
@@ -66,7 +71,12 @@ def build_data(recipe: Recipe) -> Setting:
     chosen = np.sort(np.concatenate([start, rest[:count]]))
     examples = replace(data.train[chosen], masks={"row": chosen})
     for number, transform in enumerate(recipe.data.transforms):
-        examples = _transformed(examples, transform, derive(recipe.data.seed, "transform", number))
+        try:
+            examples = _transformed(examples, transform, derive(recipe.data.seed, "transform", number))
+        except ValueError as reason:
+            raise ValueError(f"data.transforms[{number}]: {reason}") from None
+    if not len(examples):
+        raise ValueError("data.transforms: they leave nothing of the pool; keep more")
     row_N = np.asarray(examples.masks["row"])
     copy_N = np.asarray(examples.masks.get("copy", np.zeros_like(row_N)))
     return Setting(
@@ -95,9 +105,14 @@ def initial_ids(recipe: Recipe, setting: Setting, seed: int) -> Array:
 
 
 def build_model(recipe: Recipe, setting: Setting, device: str | None = None) -> Any:
-    """A model as the recipe describes it, not fitted yet."""
+    """A model as the recipe describes it, not fitted yet; one that cannot read the data is refused."""
     arguments = dict(recipe.model)
-    return _MODELS[arguments.pop("kind")](arguments, recipe, setting, device)
+    kind, texts = arguments.pop("kind"), setting.kind == "text"
+    if texts and kind not in ("text", "frozen"):
+        raise ValueError(f"model.kind: {kind} wants numbers, and {recipe.data.set} holds texts; use text or frozen")
+    if kind == "text" and not texts:
+        raise ValueError(f"model.kind: text wants texts, and {recipe.data.set} holds none; use dropout or forest")
+    return _MODELS[kind](arguments, recipe, setting, device)
 
 
 def build_training(recipe: Recipe) -> Any:
@@ -153,7 +168,14 @@ def _frozen(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device:
     from natsel.models.pretrained import BACKBONES, Frozen
 
     usual = "minilm" if setting.kind == "text" else "efficientnet-lite0"
-    make: Any = BACKBONES[arguments.pop("backbone", usual)]
+    backbone = arguments.pop("backbone", usual)
+    wanted = "text" if backbone == "minilm" else "image"
+    if setting.kind != wanted:
+        raise ValueError(
+            f"model.backbone: {backbone} reads {wanted}s, and {recipe.data.set} is of kind {setting.kind};"
+            " choose another model"
+        )
+    make: Any = BACKBONES[backbone]
     return Frozen(make(device=device), _head(arguments, recipe, device))
 
 
@@ -183,9 +205,15 @@ def _network(arguments: dict[str, Any], setting: Setting) -> Callable[[], Any]:
         return lambda: networks.mlp(features, classes, **arguments)
     if arguments:
         raise ValueError(f"model.{next(iter(arguments))}: {name} does not take it; take it out, or use the network mlp")
+    sides = tuple(side for side in shape if side != 1)
+    if len(sides) != 2 or (name == "mnist-cnn" and sides != (28, 28)):
+        wanted = "grey pictures" + (" of 28×28" if name == "mnist-cnn" else "")
+        raise ValueError(
+            f"model.network: {name} wants {wanted}, found rows of shape {tuple(shape)}; use the network mlp"
+        )
     if name == "mnist-cnn":
         return lambda: networks.mnist_cnn(classes, mean=mean, std=std)
-    height, width = (side for side in shape if side != 1)
+    height, width = sides
     return lambda: networks.emnist_cnn(classes, mean=mean, std=std, shape=(height, width))
 
 

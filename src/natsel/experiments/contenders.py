@@ -133,7 +133,10 @@ def seed_list(listed: str) -> tuple[int, ...]:
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
         if match is None:
             raise ValueError(f"seeds: found {part!r}; write numbers and ranges, for example 0-4 or 0,3,7")
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"seeds: {part.strip()!r} counts down; write {last}-{first}")
+        found += range(first, last + 1)
     return tuple(dict.fromkeys(found))
 
 

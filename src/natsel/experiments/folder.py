@@ -7,6 +7,7 @@ change, or curves of different experiments would stand side by side.
 import json
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,31 +63,47 @@ def read_document(folder: Path) -> dict[str, Any]:
     path = folder / "recipe.json"
     if not path.is_file():
         raise ValueError(f"folder: {folder} holds no recipe.json; name the folder of an experiment")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        document = dict(json.loads(path.read_text(encoding="utf-8")))
+        recipe_from(document["recipe"])
+    except (ValueError, TypeError, KeyError) as reason:
+        raise ValueError(
+            f"folder: {path} is no recipe of natsel ({reason});"
+            " take another folder, or throw the old runs away with natsel run --fresh"
+        ) from None
+    return document
 
 
-def read_recipe(folder: Path) -> Recipe:
-    """The recipe an experiment belongs to."""
-    return recipe_from(read_document(folder)["recipe"])
+def joined(folder: Path, recipe: Recipe) -> Recipe:
+    """The recipe with the methods, seeds and budget of the runs in the folder; another recipe's runs are refused."""
+    if not _begun(folder):  # what was written down before any run began binds nobody
+        return recipe
+    before = recipe_from(read_document(folder)["recipe"])
+    new, old = recipe.as_dict(), before.as_dict()
+    for key in sorted((set(new) | set(old)) - set(_FREE)):
+        if new.get(key) != old.get(key):
+            raise ValueError(
+                f"{key}: {folder} holds runs with {old.get(key)!r} and the recipe says {new.get(key)!r};"
+                " take another folder, or throw the old runs away with --fresh"
+            )
+    return replace(
+        recipe,
+        methods=tuple(dict.fromkeys((*before.methods, *recipe.methods))),
+        seeds=tuple(dict.fromkeys((*before.seeds, *recipe.seeds))),
+        budget=max(before.budget, recipe.budget),
+    )
 
 
 def prepare(
     folder: Path, recipe: Recipe, *, device: str | None = None, fresh: bool = False, command: Sequence[str] = ()
-) -> Recipe:
-    """Make the folder ready for a recipe and write the recipe down, with what earlier runs there had; return it."""
-    known = folder / "recipe.json"
-    (folder / "logs").mkdir(parents=True, exist_ok=True)
-    document: dict[str, Any] = {"runs": []}
-    written = recipe
-    if known.exists() and fresh:
+) -> None:
+    """Make the folder the recipe's: write the recipe down, with what earlier runs there had; `fresh` removes those."""
+    if fresh:
         _clear(folder)
-    elif known.exists():
-        document = read_document(folder)
-        written = _joined(recipe, recipe_from(document["recipe"]), folder)
+    written = joined(folder, recipe)
+    runs = read_document(folder).get("runs", []) if _begun(folder) else []
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
-    document |= {"recipe": written.as_dict(), "runs": [*document["runs"], run]}
-    write_json(known, document)
-    return recipe
+    write_json(folder / "recipe.json", {"recipe": written.as_dict(), "runs": [*runs, run]})
 
 
 def versions() -> dict[str, str]:
@@ -109,7 +126,10 @@ def versions() -> dict[str, str]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep the folder to one runner at a time (where the system can say so)."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"folder: {folder} is a file, or lies in one; name a folder") from None
     try:
         import fcntl
     except ImportError:
@@ -133,28 +153,22 @@ def write_json(path: Path, value: Any) -> None:
     os.replace(place, path)
 
 
-def _joined(recipe: Recipe, before: Recipe, folder: Path) -> Recipe:
-    new, old = recipe.as_dict(), before.as_dict()
-    for key in sorted((set(new) | set(old)) - set(_FREE)):
-        if new.get(key) != old.get(key):
-            raise ValueError(
-                f"{key}: {folder} holds runs with {old.get(key)!r} and the recipe says {new.get(key)!r};"
-                " take another folder, or throw the old runs away with --fresh"
-            )
-    return replace(
-        recipe,
-        methods=tuple(dict.fromkeys((*before.methods, *recipe.methods))),
-        seeds=tuple(dict.fromkeys((*before.seeds, *recipe.seeds))),
-        budget=max(before.budget, recipe.budget),
-    )
+def _begun(folder: Path) -> bool:
+    return (folder / "recipe.json").exists() and any(folder.glob("*/seed-*.db"))
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an experiment left, and nothing else."""
-    for slug in [contender.slug for contender in read_recipe(folder).methods] + ["logs"]:
-        shutil.rmtree(folder / slug, ignore_errors=True)
-    (folder / "recipe.json").unlink()
-    (folder / "logs").mkdir()
+    """Remove what an experiment left, and nothing else; the processes' logs stay."""
+    for path in list(folder.glob("*/seed-*")):
+        if not re.match(r"seed-\d+\.", path.name):
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
+    (folder / "recipe.json").unlink(missing_ok=True)
 
 
 def _now() -> str:

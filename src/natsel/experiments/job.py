@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from natsel.experiments.build import build_data, build_model, initial_ids
+import numpy as np
+
+from natsel.experiments.build import Setting, build_data, build_model, initial_ids
 from natsel.experiments.contenders import Contender
 from natsel.experiments.folder import journal_path
 from natsel.experiments.recipe import Recipe
@@ -14,15 +16,24 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Does jobs of a recipe one after another; the data are loaded once."""
+    """Does jobs of a recipe one after another; the data are loaded once.
+
+    What no job could do is refused here, by the recipe's key, so that it is said once and before anything is written.
+    """
 
     def __init__(self, recipe: Recipe, folder: Path, device: str | None = None) -> None:
         self.recipe, self.folder, self.device = recipe, folder, device
-        for contender in recipe.methods:
-            contender.build()  # refuses an unknown method before any work
+        _check_device(device)
+        for index, contender in enumerate(recipe.methods):
+            try:
+                contender.build()
+            except ValueError as reason:
+                raise ValueError(f"methods[{index}]: {str(reason).removeprefix('method: ')}") from None
         self.setting = build_data(recipe)
+        _check_sizes(recipe, self.setting)
         if recipe.model["kind"] in ("dropout", "ensemble"):  # networks, which take their inputs from any device
             self.setting = self.setting.on(device)
+        build_model(recipe, self.setting, device)
 
     def described(self) -> dict[str, Any]:
         """What a report says about the data."""
@@ -73,3 +84,46 @@ def _measured(learner: "ActiveLearner", labels: int) -> dict[str, Any]:
         "metrics": dict(last.metrics) if last else {},
         "seconds": seconds | (dict(last.seconds) if last else {}),
     }
+
+
+def _check_sizes(recipe: Recipe, setting: Setting) -> None:
+    """Refuse a start or a budget that the pool cannot give."""
+    how, wanted = recipe.initial.how, recipe.initial.value
+    ids, labels = setting.ids[setting.first], np.asarray(setting.examples.labels)[setting.first]
+    if how == "ids":
+        rows = initial_ids(recipe, setting, 0)
+        strangers = rows[~np.isin(rows, ids)]
+        if len(strangers):
+            raise ValueError(f"initial.ids: row {strangers[0]} is not in the pool; name rows of {recipe.data.set}")
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError(f"initial.ids: found {rows.tolist()}; name each row once")
+        start = len(rows)
+    elif how == "count":
+        if wanted > len(ids):
+            raise ValueError(f"initial.count: asked for {wanted} of {len(ids)} rows; ask for fewer")
+        start = wanted
+    else:
+        counts = np.unique(labels[labels >= 0], return_counts=True)[1]
+        if wanted > counts.min():
+            raise ValueError(
+                f"initial.per_class: asked for {wanted} of each class, but one has {counts.min()} rows; ask for fewer"
+            )
+        start = wanted * len(counts)
+    if not start < recipe.budget <= len(setting.ids):
+        raise ValueError(
+            f"budget: expected more than the {start} labels of initial.{how} and at most the {len(setting.ids)} rows"
+            f" of the pool, found {recipe.budget}"
+        )
+
+
+def _check_device(device: str | None) -> None:
+    """Refuse a device that is not known or not there."""
+    import torch
+
+    from natsel.models.inputs import as_device
+
+    try:
+        torch.zeros(1, device=as_device(device))
+    except (RuntimeError, AssertionError) as reason:  # torch built without CUDA asserts
+        first = str(reason).splitlines()[0]
+        raise ValueError(f"device: {device!r} cannot be had ({first}); use cpu, or leave it out") from None

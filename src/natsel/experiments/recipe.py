@@ -51,7 +51,7 @@ _DATA = {
     "validation": whole(0),
     "test": either("all", whole(1)),
     "seed": whole(0),
-    "transforms": each(lambda value, key: _kind(TRANSFORMS, value, key), at_least=0),
+    "transforms": each(lambda value, key: _transform(value, key), at_least=0),
 }
 _INITIAL = {"per_class": whole(1), "count": whole(0), "ids": either("published", each(whole(0)))}
 
@@ -100,6 +100,9 @@ class Recipe:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        for key, listed in (("methods", self.methods), ("seeds", self.seeds)):
+            if not listed:
+                raise ValueError(f"{key}: found none; name one or more")
         labels = [method.label for method in self.methods]
         twice = {label for label in labels if labels.count(label) > 1}
         if twice:
@@ -141,10 +144,16 @@ def recipe_from(found: Mapping[str, Any], *, full: bool = False) -> Recipe:
     >>> recipe_from(found).methods[0].label
     'bald'
     """
+    if not isinstance(found, Mapping):
+        raise ValueError(f"recipe: expected a table of keys and values, found {found!r}")
     base = {key: value for key, value in found.items() if key != "full"}
     published = _laid_over(base, found.get("full", {}))
-    recipes = [_recipe(base), _recipe(published)]  # a slip in [full] is found now, not when it is wanted
-    return recipes[full]
+    usual = _recipe(base)
+    try:
+        in_full = _recipe(published)  # a slip in [full] is found now, not when it is wanted
+    except ValueError as reason:
+        raise ValueError(f"full.{reason}") from None
+    return in_full if full else usual
 
 
 def load_recipe(name: str | Path, *, full: bool = False) -> Recipe:
@@ -211,6 +220,14 @@ def _kind(kinds: Mapping[str, Mapping[str, Any]], value: Any, key: str) -> dict[
     return table({"kind": text, **kinds[kind]}, value, f"{key}.")
 
 
+def _transform(value: Any, key: str) -> dict[str, Any]:
+    found = _kind(TRANSFORMS, value, key)
+    for name in TRANSFORMS[found["kind"]]:
+        if name not in found:
+            raise ValueError(f"{key}.{name}: the recipe does not say; {found['kind']} needs it")
+    return found
+
+
 def _data(value: Any, key: str) -> Data:
     values = table(_DATA, value, f"{key}.")
     if "set" not in values:
@@ -228,11 +245,23 @@ def _initial(value: Any, key: str) -> Initial:
 def _seeds(value: Any, key: str) -> tuple[int, ...]:
     if isinstance(value, int) and not isinstance(value, bool):
         return tuple(range(whole(1)(value, key)))
+    if not isinstance(value, list | tuple):
+        raise ValueError(
+            f"{key}: expected how many, or a list, found {value!r}; for the seeds 0 to 3 write 4 or [0, 1, 2, 3]"
+        )
     return tuple(each(whole(0))(value, key))
 
 
+def _name(value: Any, key: str) -> str:
+    """A name that can also be the name of a folder."""
+    name = text(value, key)
+    if "/" in name or "\\" in name or name in (".", ".."):
+        raise ValueError(f"{key}: {name!r} reads as a path; write it without slashes")
+    return name
+
+
 _RECIPE = {
-    "name": text,
+    "name": _name,
     "about": text,
     "data": _data,
     "model": lambda value, key: _kind(MODELS, value, key),

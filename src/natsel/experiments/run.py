@@ -6,6 +6,9 @@
 
 A job that fails, or a process that dies, leaves the others running. Whatever was broken off goes on from its journal
 when the recipe is run again in the same folder; what is finished is not touched.
+
+The folder becomes the recipe's when the first process has found that its data, its model and its methods can be had;
+a recipe that is refused leaves the folder as it was.
 """
 
 import contextlib
@@ -21,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from natsel.experiments.folder import Job, finished, locked, prepare, write_outcome
+from natsel.experiments.folder import Job, finished, joined, locked, prepare, write_json, write_outcome
 from natsel.experiments.recipe import Recipe
 
 Report = Callable[[dict[str, Any]], None]
@@ -67,13 +70,22 @@ def run(
     folder = Path(folder)
     report = progress or (lambda event: None)
     with locked(folder):
-        recipe = prepare(folder, recipe, device=device, fresh=fresh, command=command)
+        if not fresh:
+            joined(folder, recipe)  # refuses a folder of another recipe
         jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
-        skipped = [job for job in jobs if finished(folder, job, recipe.budget)]
+        skipped = [job for job in jobs if not fresh and finished(folder, job, recipe.budget)]
         for job in skipped:
             report({"event": "skipped", **job.named()})
         waiting = [job for job in jobs if job not in skipped]
-        crew = _Crew(folder, recipe, waiting, min(processes, len(waiting)), device or recipe.device)
+
+        def begin(data: dict[str, Any] | None) -> None:
+            prepare(folder, recipe, device=device, fresh=fresh, command=command)
+            if data is not None:
+                write_json(folder / "data.json", data)
+
+        if not waiting:
+            begin(None)
+        crew = _Crew(folder, recipe, waiting, min(processes, len(waiting)), device or recipe.device, begin)
         done, failed = crew.work(report, None if minutes is None else time.monotonic() + 60 * minutes)
     left = [job for job in waiting if job not in done and job not in failed]
     return Outcome(folder, tuple(done), tuple(skipped), failed, tuple(left))
@@ -82,8 +94,18 @@ def run(
 class _Crew:
     """Worker processes, each served by a thread that hands it one job after another."""
 
-    def __init__(self, folder: Path, recipe: Recipe, jobs: Sequence[Job], processes: int, device: str | None) -> None:
-        self.folder, self.budget, self.device, self.processes = folder, recipe.budget, device, processes
+    def __init__(
+        self,
+        folder: Path,
+        recipe: Recipe,
+        jobs: Sequence[Job],
+        processes: int,
+        device: str | None,
+        begin: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.folder, self.recipe, self.device, self.processes = folder, recipe, device, processes
+        self.begin, self.begun = begin, False
+        (folder / "logs").mkdir(exist_ok=True)
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             self.jobs.put(job)
@@ -128,35 +150,57 @@ class _Crew:
                     job = self.jobs.get_nowait()
                 except queue.Empty:
                     break
-                self._do(slot, job)
+                if not self._do(slot, job):
+                    break
         finally:
             self.events.put(None)
 
-    def _do(self, slot: int, job: Job) -> None:
+    def _do(self, slot: int, job: Job) -> bool:
+        """Have a job done; whether there is any use in the next one."""
+        greeted = slot in self.workers
         worker = self._worker(slot)
         if worker is None:
-            return
+            return False
         try:
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            worker.stdin.write(json.dumps({**job.named(), "budget": self.budget}) + "\n")
-            worker.stdin.flush()
-            for line in worker.stdout:
-                event = json.loads(line)
+            if not greeted:
+                answer = _asked(worker, self.recipe.as_dict())
+                if not self._accepted(answer):
+                    return False
+                self.events.put(answer | job.named())
+            event = _asked(worker, {**job.named(), "budget": self.recipe.budget})
+            while True:
                 if event["event"] == "failed":
                     write_outcome(self.folder, job, {"error": event["error"]})
                 self.events.put(event | {"job": job} | job.named())
-                if event["event"] in ("done", "failed", "refused"):
-                    return
+                if event["event"] in ("done", "failed"):
+                    return True
+                event = _heard(worker)
         except (OSError, ValueError):
             pass  # it died while writing or being written to
         code = _ended(worker)
         del self.workers[slot]  # the next job gets a new process
         if self.closed:
-            return
+            return False
         error = f"the process ended with code {code}; its last words:\n{_tail(self._log(slot))}"
-        write_outcome(self.folder, job, {"error": error})
+        if self.begun:
+            write_outcome(self.folder, job, {"error": error})
         self.events.put({"event": "failed", "error": error, "job": job} | job.named())
+        return True
+
+    def _accepted(self, answer: dict[str, Any]) -> bool:
+        """Whether a process can do the recipe; the first that can makes the folder the recipe's, before any job."""
+        with self.closing:
+            if self.closed:
+                return False
+            if answer["event"] != "refused" and not self.begun:
+                try:
+                    self.begin(answer["data"])
+                    self.begun = True
+                except (OSError, ValueError) as reason:
+                    answer = {"event": "refused", "error": str(reason)}
+        if answer["event"] == "refused":
+            self.events.put(answer)
+        return bool(answer["event"] != "refused")
 
     def _worker(self, slot: int) -> "subprocess.Popen[str] | None":
         with self.closing:
@@ -203,10 +247,27 @@ class _Crew:
             _ended(worker)
 
 
+def _asked(worker: "subprocess.Popen[str]", message: dict[str, Any]) -> dict[str, Any]:
+    """Say something to a process and hear its first answer."""
+    assert worker.stdin is not None
+    worker.stdin.write(json.dumps(message) + "\n")
+    worker.stdin.flush()
+    return _heard(worker)
+
+
+def _heard(worker: "subprocess.Popen[str]") -> dict[str, Any]:
+    """The next event of a process; ValueError where it has ended."""
+    assert worker.stdout is not None
+    return dict(json.loads(worker.stdout.readline()))
+
+
 def _ended(worker: "subprocess.Popen[str]") -> int:
-    """The exit code of a process that can do no more, its pipes closed."""
-    worker.kill()
-    code = worker.wait()
+    """The exit code of a process that can do no more, its pipes closed; it gets the time to end by itself."""
+    try:
+        code = worker.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        code = worker.wait()
     for pipe in (worker.stdin, worker.stdout):
         if pipe is not None:
             with contextlib.suppress(OSError):  # what was on its way to a dead process

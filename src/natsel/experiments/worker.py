@@ -1,7 +1,8 @@
 """A process that does jobs: `python -m natsel.experiments.worker FOLDER [DEVICE]`, started by `run`.
 
-It reads a job a line from stdin and writes events a line to stdout, both JSON. The data are loaded once. When stdin
-ends, so does the process, at once: whoever started it is gone, and the journal keeps all that was told.
+It reads the recipe, then a job a line, from stdin and writes events a line to stdout, all JSON. Whether the recipe can
+be run is found out before it says `ready`; the data are loaded once. When stdin ends, so does the process, at once:
+whoever started it is gone, and the journal keeps all that was told.
 """
 
 import json
@@ -15,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from natsel.experiments.folder import Job, read_recipe, write_json, write_outcome
+from natsel.experiments.folder import Job, write_outcome
+from natsel.experiments.recipe import recipe_from
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -35,13 +37,12 @@ def main(folder: Path, device: str | None = None) -> None:
     # Networks are trained and asked in TF32 where there is such a thing; what is computed from their answers is not.
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
-        runner = Runner(read_recipe(folder), folder, device)
+        runner = Runner(recipe_from(jobs.get()), folder, device)
     except (ValueError, ImportError) as refusal:  # the recipe asks for what cannot be had: no job could run
         traceback.print_exc()
         emit({"event": "refused", "error": " ".join(str(refusal).split())})
         return
-    write_json(folder / "data.json", runner.described())
-    emit({"event": "ready", "pool": len(runner.setting.ids)})
+    emit({"event": "ready", "data": runner.described()})
     while True:
         wanted = jobs.get()
         contender = next(one for one in runner.recipe.methods if one.label == wanted["method"])

@@ -14,6 +14,8 @@ import numpy as np
 
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.data.examples import Examples
+from natsel.data.pool import Pool
+from natsel.learning.checks import as_examples
 from natsel.learning.evaluate import evaluate, predictive
 from natsel.learning.record import Array, Record
 from natsel.models.consistency import check_consistent
@@ -30,7 +32,7 @@ class Fitting:
         self,
         model: Any,
         seed: int,
-        classes: tuple[str, ...],
+        pool: Pool,
         validation: Any,
         test: Any,
         checkpoints: bool,
@@ -38,7 +40,9 @@ class Fitting:
     ) -> None:
         self.model: Model = as_model(model)
         self.seed, self.checkpoints, self.bars = seed, checkpoints, bars
-        self.validation, self.test = _checked(validation, "validation", classes), _checked(test, "test", classes)
+        if getattr(self.model, "regression", False) is True:
+            pool.expect_numbers()
+        self.validation, self.test = as_examples(validation, "validation", pool), as_examples(test, "test", pool)
         self.told = 0
         """Which labels the model knows; 0 before the first fit."""
         self._consistent = type(self.model).__module__.split(".")[0] == "natsel"
@@ -55,7 +59,7 @@ class Fitting:
         started = perf_counter()
         self._fit(labelled, told, record)
         if not self._consistent:
-            check_consistent(self.model.believe, record.pool.inputs_of(record.pool.ids[:2]))
+            check_consistent(self.believe, record.pool.inputs_of(record.pool.ids[:2]))
             self._consistent = True
         self.told = told
         seconds = {"fit": perf_counter() - started}
@@ -70,12 +74,22 @@ class Fitting:
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row each."""
-        belief: Belief = self._calling(self.model.believe, "believe")(inputs)
+        belief = self._calling(self.model.believe, "believe")(inputs)
+        if not isinstance(belief, Belief):
+            raise ValueError(
+                f"model: believe gave {type(belief).__name__}, not a belief; return one, for classes"
+                " natsel.CategoricalSamples.from_probs(probabilities of shape (inputs, draws, classes))"
+            )
         if len(belief) != len(inputs):
             raise ValueError(
                 f"model: believe gave {len(belief)} rows for {len(inputs)} inputs; give one each, in order"
             )
         return belief
+
+    def makes_one_draw(self, record: Record) -> bool:
+        """Whether the model's belief is a single draw, whose gain is 0 whatever is asked."""
+        log_weights_K = getattr(self.believe(record.pool.inputs_of(record.pool.ids[:1])), "log_weights_K", None)
+        return log_weights_K is not None and len(log_weights_K) == 1
 
     def predictions(self, points: int, record: Record) -> list[Array]:
         """The classes that each fit so far predicted for the same random part of the pool, kept in the journal."""
@@ -100,7 +114,10 @@ class Fitting:
                 model.load_weights(weights)
                 return
         fit = self._calling(model.fit, f"fit to {len(labelled)} labels", seed=derive(self.seed, "fit", told))
-        fit(labelled, self.validation)
+        if _takes_validation(model.fit):
+            fit(labelled, self.validation)
+        else:
+            fit(labelled)
         if self.checkpoints:
             record.journal.keep(record.run, "weights", told, model.weights())
 
@@ -132,13 +149,10 @@ class Fitting:
         return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))
 
 
-def _checked(examples: Any, name: str, classes: tuple[str, ...]) -> Examples | None:
-    """Examples, or a pair of inputs and labels made into such, with labels that mean what the pool's labels mean."""
-    if examples is None:
-        return None
-    found = examples if isinstance(examples, Examples) else Examples(*examples)
-    if found.labels is None:
-        raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
-    if any(ours != theirs for ours, theirs in zip(classes, found.classes, strict=False)):
-        raise ValueError(f"{name}: its classes are not numbered like the pool's; make it with classes=pool.classes")
-    return found
+def _takes_validation(fit: Any) -> bool:
+    """Whether a model's fit has room for validation examples after the labelled ones."""
+    kinds = inspect.Parameter
+    takes = inspect.signature(fit).parameters.values()
+    places = [one for one in takes if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    more = [one for one in places[1:2] if one.name not in ("seed", "progress")]
+    return bool(more) or any(one.kind is kinds.VAR_POSITIONAL for one in takes)

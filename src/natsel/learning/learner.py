@@ -15,7 +15,6 @@ asked. Several learners may work on one journal, each under its own name (`who`)
 when it fitted; ids that another took in the meantime are left out and the choice is made again.  Spec 01, A6.
 """
 
-import operator
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -30,6 +29,7 @@ from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.learning.asking import as_ask, drawn, part_of, shortened
+from natsel.learning.checks import as_count, as_pool, as_rules
 from natsel.learning.fitting import Fitting
 from natsel.learning.oracles import Oracle, answers
 from natsel.learning.record import Array, Record
@@ -75,15 +75,15 @@ class ActiveLearner:
         checkpoints: bool = False,
         progress: Progress | bool | None = None,
     ) -> None:
-        self.pool = pool
+        self.pool = as_pool(pool)
         self.method = resolve(method)
-        self.k = _count(k, "k")
-        self.seed = _count(seed, "seed", least=-(1 << 63))
-        self.candidates = None if candidates is None else _count(candidates, "candidates")
+        self.k = as_count(k, "k")
+        self.seed = as_count(seed, "seed", least=-(1 << 63))
+        self.candidates = None if candidates is None else as_count(candidates, "candidates")
         self.targets = targets.inputs if isinstance(targets, Examples) else targets
         self.who, self.progress = who, progress if callable(progress) else None
         bars = progress is True
-        self._fitting = Fitting(model, self.seed, pool.classes, validation, test, checkpoints, bars)
+        self._fitting = Fitting(model, self.seed, self.pool, validation, test, checkpoints, bars)
         self._opened = not isinstance(store, Journal)
         self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
         try:
@@ -169,7 +169,7 @@ class ActiveLearner:
         Before there are labels it is drawn at random, and says so in its warnings. Where fewer than k points are free
         it is shorter; where none is, it is empty.
         """
-        return self._ask(self.k if k is None else _count(k, "k"))
+        return self._ask(self.k if k is None else as_count(k, "k"))
 
     def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
         """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
@@ -200,8 +200,8 @@ class ActiveLearner:
         Ids that an earlier run under the same name left outstanding are answered first. At the end the model is fitted
         to all labels and evaluated.
         """
-        limit = None if budget is None else _count(budget, "budget", least=0)
-        rules: list[Rule] = [*([] if limit is None else [Budget(limit)]), *([stop] if callable(stop) else stop)]
+        limit = None if budget is None else as_count(budget, "budget", least=0)
+        rules: list[Rule] = [*([] if limit is None else [Budget(limit)]), *as_rules(stop)]
         while True:
             self._serve(oracle)
             self._fitting.refresh(self._record)
@@ -279,21 +279,14 @@ class ActiveLearner:
         in_nats = self.method.facts.quantity == "I[Y;W|x]"  # then a score is a gain; else each pick is taken alone
         gains = [pick.score if in_nats else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
         known = [gain for gain in gains if gain is not None]
+        gain = float(np.mean(known)) if known else None
+        if gain is not None and gain < 1e-9 and self._fitting.makes_one_draw(self._record):
+            gain = float("nan")
         view = View(
             n_labelled=len(self._record.state.values),
             rounds=rounds,
-            gain=float(np.mean(known)) if known else None,
+            gain=gain,
             predictions=lambda points: self._fitting.predictions(points, self._record),
         )
         reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
         return next(reasons, ("", None))
-
-
-def _count(number: Any, name: str, least: int = 1) -> int:
-    try:
-        count = operator.index(number)
-    except TypeError:
-        raise ValueError(f"{name}: expected a whole number, found {number!r}") from None
-    if not least <= count < 1 << 63:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, found {count}")
-    return count

@@ -67,7 +67,8 @@ class Record:
     def labelled(self) -> Examples:
         """Inputs and labels in the order first told."""
         ids, values = list(self.state.values), list(self.state.values.values())
-        labels = np.array(values, dtype=np.float64 if any(isinstance(v, float) for v in values) else np.int64)
+        numbers = self.pool.regression or any(isinstance(value, float) for value in values)
+        labels = np.array(values, dtype=np.float64 if numbers else np.int64)
         return Examples(self.pool.inputs_of(ids), labels, self.pool.classes)
 
     def ask(self, ask: Ask, limit: int | None = None) -> bool:
@@ -79,7 +80,7 @@ class Record:
     def tell(self, ids: Any, labels: Any, *, skipped: Any = (), who: str | None = None) -> None:
         """Check labels, write them and ids that got none in one transaction, and follow."""
         chosen, aside = self.ids(ids), self.ids(skipped)
-        values = self.pool.as_labels(labels).tolist()
+        values = self.pool.as_labels(labels, "labels", "learner.skip").tolist()
         if len(values) != len(chosen):
             raise ValueError(f"labels: expected one for each of {len(chosen)} ids, found {len(values)}")
         self.journal.tell(self.state, chosen, values, skipped=aside, who=self.who if who is None else who)

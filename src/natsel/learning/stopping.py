@@ -11,6 +11,7 @@ A rule is a frozen value that sees only what the journal holds, so that a run th
 it would have stopped. Any function of a `View` is a rule too.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,7 +32,9 @@ class View:
     rounds: Sequence[Round]
     """All rounds, the last one being the fit just made."""
     gain: float | None
-    """The mean gain a pick of the last batch in nats; None where nothing was believed when it was asked for."""
+    """The mean gain a pick of the last batch in nats; None where nothing was believed when it was asked for, NaN where
+    the model makes a single draw, which can tell nothing about gains.
+    """
     predictions: Callable[[int], list[Array]]
     """The classes that each fit so far predicted for so many points of the pool, always the same ones."""
 
@@ -49,6 +52,9 @@ class Budget:
 
     labels: int
 
+    def __post_init__(self) -> None:
+        _whole(self.labels, "labels", least=0)
+
     def __call__(self, view: View) -> str | None:
         return f"the budget of {self.labels} labels is used" if view.n_labelled >= self.labels else None
 
@@ -64,6 +70,11 @@ class TargetAccuracy:
 
     accuracy: float
     patience: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.accuracy <= 1:
+            raise ValueError(f"accuracy: expected a share above 0 and up to 1, found {self.accuracy}; 0.95 is 95 %")
+        _whole(self.patience, "patience")
 
     def __call__(self, view: View) -> str | None:
         fits = [fit for fit in view.rounds if fit.told]
@@ -85,7 +96,16 @@ class GainBelow:
 
     nats: float
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.nats < math.inf:
+            raise ValueError(f"nats: expected a finite number of at least 0, found {self.nats}; try 0.01")
+
     def __call__(self, view: View) -> str | None:
+        if view.gain is not None and math.isnan(view.gain):
+            raise ValueError(
+                "stop: GainBelow needs a model of several draws, for the gain of a single one is always 0; use a"
+                " committee such as natsel.models.Sklearn(estimator, members=20), or another rule"
+            )
         if view.gain is None or not view.gain < self.nats:
             return None
         return f"the last batch was expected to tell {view.gain:.3g} nats a label, below {self.nats:g}"
@@ -104,6 +124,12 @@ class Stabilised:
     rounds: int = 3
     points: int = 1000
     """How many points of the pool are looked at."""
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.agreement <= 1:
+            raise ValueError(f"agreement: expected Cohen's kappa, at most 1, found {self.agreement}; try 0.99")
+        _whole(self.rounds, "rounds")
+        _whole(self.points, "points")
 
     def __call__(self, view: View) -> str | None:
         predictions = view.predictions(self.points)[-self.rounds - 1 :]
@@ -128,3 +154,8 @@ def kappa(first_N: Array, second_N: Array) -> float:
     share_C, other_C = (np.bincount(classes, minlength=count) / len(classes) for classes in (first_N, second_N))
     chance = float(share_C @ other_C)
     return 1.0 if chance == 1 else (same - chance) / (1 - chance)
+
+
+def _whole(number: Any, name: str, least: int = 1) -> None:
+    if not isinstance(number, int | np.integer) or number < least:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, found {number!r}")

@@ -16,6 +16,7 @@ import scipy.sparse
 import sklearn.base
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor
 from sklearn.ensemble._forest import BaseForest
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
@@ -93,6 +94,21 @@ def committee_of(fitted: Any) -> Committee:
     return Committee([fitted])
 
 
+def is_committee(estimator: Any) -> bool:
+    """Whether an estimator, fitted or not, has several draws inside, as `committee_of` finds them.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> is_committee(LogisticRegression())
+    False
+    """
+    if isinstance(estimator, BaseSearchCV):
+        return is_committee(estimator.estimator)
+    if isinstance(estimator, Pipeline):
+        return is_committee(estimator.steps[-1][1])
+    kinds = (BaseForest, BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor)
+    return isinstance(estimator, kinds)
+
+
 def classifies(estimator: Any) -> bool:
     """Whether an estimator, by its tags or by what it offers, names classes."""
     return hasattr(estimator, "predict_proba") or _is(sklearn.base.is_classifier, estimator, "classifier")
@@ -133,7 +149,11 @@ def _class_probs(member: Any, inputs_n: Any) -> tuple[Array, Array]:
     """The member's own classes and their probabilities (n, c)."""
     own_c = np.asarray(member.classes_)
     if hasattr(member, "predict_proba"):
-        return own_c, np.asarray(_call(member, "predict_proba", inputs_n))
+        probs_n_C = np.asarray(_call(member, "predict_proba", inputs_n))
+        sums_n = probs_n_C.sum(1, keepdims=True)
+        if np.any(np.abs(sums_n - 1) > 1e-6):  # naive Bayes with a class of one example rounds its tied winners to 1
+            probs_n_C = probs_n_C / sums_n
+        return own_c, probs_n_C
     return own_c, np.reshape(member.predict(inputs_n), (-1, 1)) == own_c
 
 

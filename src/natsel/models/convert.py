@@ -6,13 +6,22 @@ import torch
 
 from natsel.models.protocol import Model
 
+MEMBERS = 20
+"""How many members an estimator gets that has none: enough to see where they disagree, few enough to fit each round."""
+
 
 def as_model(anything: Any) -> Model:
     """A model passes through; a scikit-learn estimator is wrapped.
 
+    Forests, bagging and voting are committees already. Any other estimator is one draw, from which nothing can be
+    learned about the parameters: it is bagged, 20 members each fitted to a bootstrap of the labels.
+    `natsel.models.Sklearn(estimator)` keeps it as it is, for methods such as entropy or margin that need no more.
+
     >>> from sklearn.linear_model import LogisticRegression
     >>> type(as_model(LogisticRegression())).__name__
     'Sklearn'
+    >>> as_model(LogisticRegression()).members
+    20
     """
     if isinstance(anything, type):
         raise ValueError(f"model: found the class {anything.__name__}; pass one of it: {anything.__name__}(…)")
@@ -24,9 +33,11 @@ def as_model(anything: Any) -> Model:
             " has dropout layers, natsel.models.Ensemble(network) where it has none"
         )
     if hasattr(anything, "get_params") and hasattr(anything, "fit"):
-        from natsel.models.sklearn import Sklearn  # here, because scikit-learn takes a second to import
+        # Here, because scikit-learn takes a second to import.
+        from natsel.models.committee import is_committee
+        from natsel.models.sklearn import Sklearn
 
-        return Sklearn(anything)
+        return Sklearn(anything, members=None if is_committee(anything) else MEMBERS)
     raise ValueError(
         f"model: {type(anything).__name__} cannot be made to believe; pass a scikit-learn estimator, a model of"
         " natsel.models, or any object with fit(labelled, validation) and believe(inputs)"

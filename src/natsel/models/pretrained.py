@@ -40,7 +40,7 @@ class Frozen:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model = Frozen(length, LogisticRegression(), cache=folder)
     ...     model.fit(Examples(["a", "a long text"], np.array([0, 1]))).believe(np.array(["b"], dtype=object)).shape
-    (1, 1, 2)
+    (1, 20, 2)
     """
 
     def __init__(self, backbone: Backbone, head: Head | Any = None, *, cache: str | Path | None = None) -> None:

@@ -1,6 +1,6 @@
 """What a journal tells about a run: its terms, its rounds and the batches asked for in each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,15 +20,31 @@ class Terms:
     def differences(self, other: "Terms") -> list[str]:
         """What is not the same in two terms, a phrase each.
 
-        >>> Terms("a", "bald", 10, 0).differences(Terms("a", "bald", 10, 1))
-        ['seed 0, not 1']
+        >>> Terms("a", "bald", 10, 0).differences(Terms("b", "bald", 10, 1))
+        ['other inputs or ids', 'seed 0, not 1']
         """
         ours, theirs = self._decisive(), other._decisive()
         names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-        return [f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names]
+        data = [] if self.pool == other.pool else self._other_data(other)
+        return [*data, *(f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names)]
 
     def _decisive(self) -> dict[str, Any]:
-        return {"data": self.pool, "method": self.method, "k": self.k, "seed": self.seed, **self.config}
+        return {"method": self.method, "k": self.k, "seed": self.seed, **self.config}
+
+    def _other_data(self, other: "Terms") -> list[str]:
+        """What the notes say of how two pools differ, for their fingerprints tell people nothing."""
+        ours, theirs = self.notes, other.notes
+        differ = [name for name in ("points", "classes") if name in ours and ours[name] != theirs.get(name, ours[name])]
+        phrases = {
+            "points": "{} points, not {}".format(*(notes.get("points") for notes in (ours, theirs))),
+            "classes": "classes {}, not {}".format(*(_listed(notes.get("classes", ())) for notes in (ours, theirs))),
+        }
+        return [phrases[name] for name in differ] or ["other inputs or ids"]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" … ({len(names)} in all)" if len(names) > 10 else ""
+    return (", ".join(names[:10]) or "without names") + more
 
 
 @dataclass(frozen=True)

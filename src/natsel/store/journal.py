@@ -45,6 +45,8 @@ class Journal:
     """
 
     def __init__(self, path: str | Path = MEMORY, *, create: bool = True, timeout: float = 60.0) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError(f"store: expected the path of a file or a natsel.Journal, found {path!r}")
         self.path = path if str(path) == MEMORY else Path(path)
         self.timeout = timeout
         self._connection = connect(path, create=create, timeout=timeout)
