@@ -93,11 +93,12 @@ def convolution(
     padded = F.pad(h_n_F, (left, left, top, top)) if top or left else h_n_F
     views = padded.unfold(2, window[0], down).unfold(3, window[1], across).permute(0, 1, 4, 5, 2, 3)
     size = views.shape[4:]
-    taps = h_n_F.new_zeros(len(h_n_F), channels + more, *window, *size)
+    taps = h_n_F.new_empty(len(h_n_F), channels + more, *window, *size)
     taps[:, :channels] = views
     weights = weight.new_zeros(channels + more, outputs, *window)
     weights[:channels] = weight.transpose(0, 1)
     if bias is not None:
+        taps[:, -1] = 0
         taps[:, -1, 0, 0], weights[-1, :, 0, 0] = 1, bias
         mask_K_C = F.pad(mask_K_C, (0, 1), value=1.0)
     parts = weights.flatten(2) @ taps.flatten(4).flatten(2, 3)
