@@ -35,4 +35,6 @@ def test_it_fills_and_is_wiped_when_done_or_broken_off():
 
 
 def test_work_without_a_size_is_no_error():
-    Bar("fit", Screen(), patience=0.0)(0, 0)
+    bar = Bar("fit", Screen(), patience=0.0)
+    bar(0, 0)
+    assert bar.stream.getvalue() == ""

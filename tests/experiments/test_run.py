@@ -279,7 +279,8 @@ def test_what_does_not_fit_the_data_is_refused_by_name(tmp_path, change, words):
 
 
 def test_a_whole_pool_may_be_labelled(tmp_path):
-    Runner(replace(RECIPE, budget=105), tmp_path, "cpu")
+    runner = Runner(replace(RECIPE, budget=105), tmp_path, "cpu")
+    assert len(runner.setting.ids) == runner.recipe.budget == 105
 
 
 @pytest.mark.parametrize("device", ["cpuu", "cuda:99"])
