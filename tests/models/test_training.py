@@ -1,18 +1,22 @@
 """Training: when it stops, what it keeps, what it leaves alone, and that it learns."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from natsel.data import Examples, balanced_start, load
 from natsel.memory import memory_budget
+from natsel.models.draws import dropout_logits, mean_outputs
 from natsel.models.networks import fingerprint, fresh, mlp, mnist_cnn
 from natsel.models.outcomes import Outcome
 from natsel.models.prediction import predict
 from natsel.models.training import BATCHBALD, QUICK, STOCHASTIC, Epoch, Training, kept_epoch, outcome_of, train
+from natsel.seeds import derive
 
 
 def blobs(count, seed, classes=3):
@@ -36,7 +40,35 @@ def test_presets_are_the_published_protocols():
     assert (BATCHBALD.learning_rate, BATCHBALD.batch, BATCHBALD.weight_decay) == (1e-3, 64, 0.0)
     assert (BATCHBALD.epoch_samples, BATCHBALD.max_epochs, BATCHBALD.patience) == (5056, 30, 3)
     assert (STOCHASTIC.epoch_samples, STOCHASTIC.max_epochs, STOCHASTIC.patience) == (1024, 120, 20)
-    assert (STOCHASTIC.weight_decay, STOCHASTIC.batch) == (5e-4, 64)
+    assert (STOCHASTIC.weight_decay, STOCHASTIC.batch, STOCHASTIC.validation_draws) == (5e-4, 64, 20)
+    assert (BATCHBALD.validation_draws, Training().validation_draws) == (0, 0)
+
+
+def test_the_validation_set_can_be_judged_by_draws_of_dropout():
+    network, validation = fresh(mlp(2, 3), 0), blobs(80, 1)
+    epochs = train(network, blobs(40, 0), validation, replace(SHORT, validation_draws=7), seed=3, device="cpu")
+    mean = mean_outputs(network, validation.inputs, derive(3, "validation"), 7, torch.device("cpu"))
+    found_N_C, labels_N = mean(torch.from_numpy(validation.inputs)), torch.from_numpy(validation.labels)
+    kept = kept_epoch(epochs)
+    assert kept.validation_loss == pytest.approx(float(F.nll_loss(found_N_C, labels_N)), rel=1e-5)
+    assert kept.validation_accuracy == pytest.approx(float((found_N_C.argmax(1) == labels_N).double().mean()))
+    with torch.no_grad():
+        plainly_N_C = network.eval()(torch.from_numpy(validation.inputs))
+    assert kept.validation_loss != pytest.approx(float(F.cross_entropy(plainly_N_C, labels_N)), rel=1e-3)
+
+
+def test_numbers_too_are_judged_by_the_mean_of_draws():
+    network, validation = fresh(mlp(1, 1), 0), line(80, 1)
+    epochs = train(network, line(40, 0), validation, replace(SHORT, validation_draws=9), seed=3, device="cpu")
+    outputs_N_K = dropout_logits(network, validation.inputs, derive(3, "validation"), range(9), "cpu")[..., 0]
+    targets_N = Outcome.of(line(40, 0).labels).targets(validation.labels, torch.device("cpu"))
+    expected = float((outputs_N_K.mean(1) - targets_N).square().mean())
+    assert kept_epoch(epochs).validation_loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_negative_number_of_validation_draws_is_refused():
+    with pytest.raises(ValueError, match="validation_draws: cannot be negative"):
+        Training(validation_draws=-1)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "adamw", "sgd"])

@@ -39,6 +39,7 @@ TRAINING = {
     "epoch_samples": either("all", whole(1)),
     "max_epochs": whole(1),
     "patience": whole(1),
+    "validation_draws": whole(0),
 }
 TRANSFORMS: dict[str, dict[str, Any]] = {
     "repeated": {"copies": whole(1), "noise": number(0)},

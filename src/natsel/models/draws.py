@@ -7,6 +7,7 @@ counts the bytes that a point and each of its draws take; chunks of points, and 
 memory budget.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -58,6 +59,31 @@ def dropout_logits(
     with evaluating(module), torch.no_grad():
         plan = plan_of(module, inputs, seed, len(draws), device)
         return outputs_of(plan, module, inputs, seed, draws, device)
+
+
+def mean_outputs(
+    module: nn.Module, inputs: Any, seed: int, draws: int, device: torch.device
+) -> Callable[[Tensor], Tensor]:
+    """A function from inputs to what the mean over draws says: log probabilities, or one number. `inputs` are a sample.
+
+    The draws stay the same while the module learns, so that two answers differ by the weights alone.
+
+    >>> module = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 2))
+    >>> mean = mean_outputs(module, torch.ones(4, 3), seed=0, draws=20, device=torch.device("cpu"))
+    >>> mean(torch.ones(4, 3)).exp().sum(1).allclose(torch.ones(4))
+    True
+    """
+    with evaluating(module), torch.no_grad():
+        plan = plan_of(module, inputs, seed, draws, device)
+
+    def outputs(inputs_N: Tensor) -> Tensor:
+        with evaluating(module), torch.no_grad():
+            outputs_N_K_C = outputs_of(plan, module, inputs_N, seed, range(draws), device)
+        if outputs_N_K_C.shape[-1] == 1:
+            return outputs_N_K_C.mean(1)
+        return outputs_N_K_C.log_softmax(-1).logsumexp(1) - math.log(draws)
+
+    return outputs
 
 
 @contextmanager

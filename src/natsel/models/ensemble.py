@@ -65,7 +65,8 @@ class Ensemble:
         """Learn from examples, afresh."""
         seeds = [derive(seed, "member", member) for member in range(self.members)]
         modules = [fresh(self.network, seed).to(self.device) for seed in seeds]
-        together = stacked(modules, labelled) if len(modules) > 1 and worth_stacking(modules[0], self.device) else None
+        stack = len(modules) > 1 and not self.training.validation_draws and worth_stacking(modules[0], self.device)
+        together = stacked(modules, labelled) if stack else None
         if together:
             epochs = train_members(together, labelled, validation, self.training, seeds, self.device, progress)
             unstack(together, modules)

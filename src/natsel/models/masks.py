@@ -114,7 +114,11 @@ class Draws(TorchFunctionMode):
             input_n_K_F = input.reshape(self.points, draws, *features)
         else:
             raise RuntimeError(f"dropout {layer}: {input.shape[0]} rows are no batch of {self.points} points")
-        masked_n_K_F = input_n_K_F * mask_K_F
+        if input.is_contiguous() or torch.is_grad_enabled():
+            masked_n_K_F = input_n_K_F * mask_K_F
+        else:  # what is flattened next is laid out for it here, instead of being copied again
+            masked_n_K_F = input.new_empty((len(input_n_K_F), draws, *features))
+            torch.mul(input_n_K_F, mask_K_F, out=masked_n_K_F)
         if alpha:  # what is dropped becomes what a SELU gives far below zero, and the mean is put back
             masked_n_K_F += (mask_K_F - (1 - p) * scale) * _ALPHA
         return masked_n_K_F.flatten(0, 1)

@@ -1,7 +1,8 @@
 """Training: a network learns from few labels, and stops by itself.
 
 An epoch is a fixed number of samples drawn with replacement (so that 20 labels and 300 take equally many steps), or
-whole passes over the data. After each the network is measured on the validation set, without dropout. It stops when
+whole passes over the data. After each the network is measured on the validation set, without dropout or (as some
+published runs did) by the mean of a few draws of it. It stops when
 `patience` epochs in a row were no better than the best one, whose weights it then gets back. Better is: higher
 accuracy, or the same accuracy with a lower loss (numbers: a lower squared error). Without a validation set the training
 loss decides, and it stops as well once that is below `enough`.  Spec 03 and 04, recipes.
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from natsel.data.examples import Examples
 from natsel.memory import rows_per_chunk
+from natsel.models.draws import mean_outputs
 from natsel.models.inputs import as_device, as_inputs
 from natsel.models.optimisers import stepper
 from natsel.models.outcomes import Outcome
@@ -37,6 +39,7 @@ class Training:
 
     `epoch_samples`: samples an epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
     `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (momentum 0.9).
+    `validation_draws`: the validation set is judged by the mean of so many draws of dropout; 0: without dropout.
 
     >>> Training(max_epochs=5).batch
     64
@@ -50,12 +53,15 @@ class Training:
     patience: int = 20
     optimiser: str = "adam"
     enough: float = 0.01
+    validation_draws: int = 0
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "batch", "epoch_samples", "max_epochs", "patience"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}: must be greater than 0 (found {value}); the default is {_default(name)}")
+        if not self.validation_draws >= 0:
+            raise ValueError(f"validation_draws: cannot be negative (found {self.validation_draws}); 0 is no dropout")
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay: cannot be negative (found {self.weight_decay}); 0 is none")
         if self.optimiser not in ("adam", "adamw", "sgd"):
@@ -69,7 +75,7 @@ def _default(name: str) -> object:
 BATCHBALD = Training(epoch_samples=5056, max_epochs=30, patience=3)
 """As the BatchBALD authors trained on MNIST."""
 
-STOCHASTIC = Training(weight_decay=5e-4, epoch_samples=1024, max_epochs=120, patience=20)
+STOCHASTIC = Training(weight_decay=5e-4, epoch_samples=1024, max_epochs=120, patience=20, validation_draws=20)
 """As the authors of stochastic batch acquisition trained on Repeated-MNIST."""
 
 QUICK = Training(epoch_samples=1024, max_epochs=60, patience=5)
@@ -100,6 +106,7 @@ class Members:
     parameters: list[Tensor]
     state: list[Tensor]  # parameters and buffers, each with a leading axis M
     count: int = 1
+    judged: Callable[[Tensor], Tensor] | None = None  # as forward, where the validation set is judged by another way
 
 
 def train(
@@ -120,11 +127,17 @@ def train(
     >>> len(epochs), epochs[2].loss < epochs[0].loss
     (3, True)
     """
-    device = as_device(device)
+    device, training = as_device(device), training or Training()
     module.to(device)
+    judged = None
+    if training.validation_draws and validation is not None and len(validation):
+        mean = mean_outputs(module, validation.inputs, derive(seed, "validation"), training.validation_draws, device)
+        judged = lambda inputs_1: mean(inputs_1[0])[None]  # noqa: E731
     state = [tensor.detach()[None] for tensor in (*module.parameters(), *module.buffers())]
-    one = Members(lambda inputs_1: module(inputs_1[0])[None], module.train, list(module.parameters()), state)
-    return train_members(one, labelled, validation, training or Training(), [seed], device, progress)[0]
+    one = Members(
+        lambda inputs_1: module(inputs_1[0])[None], module.train, list(module.parameters()), state, judged=judged
+    )
+    return train_members(one, labelled, validation, training, [seed], device, progress)[0]
 
 
 def train_members(
@@ -246,7 +259,7 @@ def _measure(members: Members, ready: _Ready, outcome: Outcome) -> tuple[Tensor,
     for start in range(0, count, ready.rows):
         inputs_B, targets_B = (each[start : start + ready.rows] for each in (ready.inputs_N, ready.targets_N))
         targets_M_B = targets_B.expand(members.count, -1)
-        outputs_M_B_C = members.forward(inputs_B.expand(members.count, *inputs_B.shape))
+        outputs_M_B_C = (members.judged or members.forward)(inputs_B.expand(members.count, *inputs_B.shape))
         loss_M += outcome.loss(outputs_M_B_C, targets_M_B).sum(1)
         right_M += (outputs_M_B_C.argmax(-1) == targets_M_B).sum(1)
     return loss_M / count, right_M / count
