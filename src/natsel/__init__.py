@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from natsel.choose import select as select
     from natsel.data import Examples as Examples
     from natsel.data import Pool as Pool
+    from natsel.information import info as info
     from natsel.learning import ActiveLearner as ActiveLearner
     from natsel.learning import Budget as Budget
     from natsel.learning import GainBelow as GainBelow
@@ -62,6 +63,7 @@ _ROOMS = (
 )
 _NAMES = {
     "memory": ("memory_budget",),
+    "information": ("info",),
     "beliefs": ("Belief", "CategoricalSamples", "GaussianFeatures", "GaussianSamples"),
     "objectives": (
         *("EIG", "Entropy", "ExpectedEntropy", "InformationGain", "Margin", "MeanStd", "Objective", "Random"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from natsel import Method
+    from natsel.objectives import Bound
 
 NAME = "methods"
 EXAMPLE = "Example: natsel methods --json"
@@ -43,6 +44,11 @@ def describe(method: "Method") -> dict[str, Any]:
         "name": method.name,
         "objective": type(method.objective).__name__,
         "quantity": facts.quantity,
+        "expression": facts.expression,
+        "joint_expression": facts.joint_expression(2),
+        "jointly": facts.jointly,
+        "reason": facts.reason,
+        "bounds": [_bound(bound) for bound in facts.bounds],
         "search": type(method.search).__name__,
         "beta": getattr(method.search, "beta", None),
         "parameters": {
@@ -72,15 +78,30 @@ def _card(entries: list[dict[str, Any]]) -> "RenderableType":
     from rich.text import Text
 
     first = entries[0]
-    head = Text.assemble((first["objective"], "bold cyan"), "  ", (first["quantity"], "cyan"))
+    together = f", two points {first['joint_expression']}" if first["jointly"] else ""
+    head = Text.assemble(
+        (first["objective"], "bold cyan"), "  ", (first["expression"] or first["quantity"], "cyan"), together
+    )
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold", min_width=22)
     table.add_column(no_wrap=True, min_width=14)
     table.add_column(ratio=1)
     for entry in entries:
         table.add_row(entry["name"], _search(entry), _about(entry, first["beliefs"]))
-    facts = Text(_facts(first), style="dim")
+    facts = Text("\n".join([_facts(first), *_against(first)]), style="dim")
     return Group(head, Padding(facts, (0, 0, 0, 2)), Padding(table, (0, 0, 1, 2)))
+
+
+def _bound(bound: "Bound") -> dict[str, Any]:
+    """A bound as plain values: the inequality, its sides, where it holds and why."""
+    return {
+        "inequality": str(bound),
+        "expression": bound.expression,
+        "direction": bound.direction,
+        "beliefs": [belief.__name__ for belief in bound.beliefs],
+        "vanishes": bound.vanishes,
+        "why": bound.why,
+    }
 
 
 def _search(entry: dict[str, Any]) -> str:
@@ -89,16 +110,25 @@ def _search(entry: dict[str, Any]) -> str:
 
 def _facts(entry: dict[str, Any]) -> str:
     shape = [name for name in ("monotone", "submodular") if entry[name]]
-    bound = entry["bound"] if entry["bound"] == "exact" else f"{entry['bound']} bound where not exact"
     parts = [
         f"in {entry['units']}" if entry["units"] != "none" else "no units",
         ", ".join(shape) or "no guarantee for batches",
-        bound,
+        *(["exact"] if entry["expression"] and not entry["bounds"] else []),
         *([f"needs {', '.join(entry['needs'])}"] if entry["needs"] else []),
         f"cost {entry['cost']}",
         f"from {', '.join(entry['beliefs'])}",
     ]
     return " · ".join(parts)
+
+
+def _against(entry: dict[str, Any]) -> list[str]:
+    """How the score stands against exact quantities: nothing to say where it is one on every belief."""
+    lines = [] if entry["expression"] else [f"not an information quantity: {entry['reason']}"]
+    for bound in entry["bounds"]:
+        where = f" from {', '.join(bound['beliefs'])}" if bound["beliefs"] else ""
+        both = "; both are 0 at the same points" if bound["vanishes"] else ""
+        lines.append(f"{bound['inequality']}{where}: {bound['why']}{both}")
+    return lines
 
 
 def _about(entry: dict[str, Any], usual: list[str]) -> str:

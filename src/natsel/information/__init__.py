@@ -1,5 +1,8 @@
 """Information: pure functions, tensors in and nats out; knows no model, no data set, no file. Usable alone."""
 
+from natsel.information.binomial import log_binomial, log_binomial_gap, log_binomial_upper_bound
+from natsel.information.calculus import DiscreteJoint, GaussianJoint, PredictiveJoint, info
+from natsel.information.diagrams import IDiagram
 from natsel.information.entropy import cross_entropy, elbo, entropy, information_content, kl_divergence
 from natsel.information.gaussian import (
     gaussian_conditional_covariance,
@@ -35,8 +38,12 @@ from natsel.information.mutual import (
 )
 
 __all__ = [
+    "DiscreteJoint",
     "DynamicJointEntropy",
     "ExactJointEntropy",
+    "GaussianJoint",
+    "IDiagram",
+    "PredictiveJoint",
     "SampledJointEntropy",
     "conditional_entropy",
     "cross_entropy",
@@ -46,12 +53,16 @@ __all__ = [
     "gaussian_entropy",
     "gaussian_expected_surprisal",
     "gaussian_mutual_information",
+    "info",
     "information_content",
     "information_gain",
     "joint_entropy",
     "joint_mutual_information",
     "joint_mutual_information_sampled",
     "kl_divergence",
+    "log_binomial",
+    "log_binomial_gap",
+    "log_binomial_upper_bound",
     "log_det_gain",
     "log_mean",
     "member_disagreement",

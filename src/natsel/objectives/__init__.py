@@ -15,11 +15,12 @@ from natsel.objectives.plain import (
     Variance,
     VariationRatio,
 )
-from natsel.objectives.protocol import SERVES, Facts, Objective, Reading, offers, read
+from natsel.objectives.protocol import SERVES, Bound, Facts, Objective, Reading, offers, read
 
 __all__ = [
     "EIG",
     "SERVES",
+    "Bound",
     "Entropy",
     "ExpectedEntropy",
     "Facts",

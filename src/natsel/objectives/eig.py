@@ -10,7 +10,8 @@ draws and from Gaussian beliefs stands in the two files beside this one.  Spec 0
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.objectives.protocol import Facts, Objective
+from natsel.beliefs import GaussianSamples
+from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,13 @@ class EIG(Objective):
     rows: int = 4096
 
     facts: ClassVar[Facts] = Facts(
-        "I[Y;W|x]", monotone=True, submodular=True, bound="upper", cost="N·K·C, a batch k·N·C·K·rows at most"
+        "I[Y;W|x]",
+        expression="I[Y;Omega|x,D]",
+        jointly=True,
+        bounds=(Bound("I[Y;Omega|x,D]", "upper", (GaussianSamples,), why=MOMENTS),),
+        monotone=True,
+        submodular=True,
+        cost="N·K·C, a batch k·N·C·K·rows at most",
     )
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@
 Gaussian draws are moment-matched (an upper bound on the mixture's entropy).  Spec 01, 7–9; spec 06, Q1.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,7 +24,12 @@ from torch import Tensor
 from natsel import information as info
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
-from natsel.objectives.protocol import Facts, Objective, Reading, serves
+from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective, Reading, serves
+
+LN_2 = math.log(2)
+BALD = "I[Y;Omega|x,D]"
+# For d = p_k − p̄, which sums to 0: |d|² ≤ ½ (Σ|d_c|)² ≤ KL(p_k ‖ p̄), and the mean over draws is the bound.
+PINSKER = "Pinsker's inequality"
 
 
 class Pointwise:
@@ -66,7 +72,12 @@ def draws(belief: CategoricalSamples) -> tuple[Tensor, Tensor]:
 class Entropy(Objective):
     """Predictive entropy H[Y|x]: epistemic and aleatoric uncertainty together."""
 
-    facts: ClassVar[Facts] = Facts("H[Y|x]", nonnegative=False, bound="upper")
+    facts: ClassVar[Facts] = Facts(
+        "H[Y|x]",
+        expression="H[Y|x,D]",
+        bounds=(Bound("H[Y|x,D]", "upper", (GaussianSamples,), why=MOMENTS),),
+        nonnegative=False,
+    )
 
 
 @pointwise(Entropy, CategoricalSamples)
@@ -88,7 +99,7 @@ def _(objective: Entropy, belief: GaussianFeatures, reading: Reading) -> Tensor:
 class ExpectedEntropy(Objective):
     """Expected conditional entropy E_ω H[Y|x,ω]: the noise a label would still have if the parameters were known."""
 
-    facts: ClassVar[Facts] = Facts("H[Y|x,W]", nonnegative=False)
+    facts: ClassVar[Facts] = Facts("H[Y|x,W]", expression="H[Y|x,Omega,D]", nonnegative=False)
 
 
 @pointwise(ExpectedEntropy, CategoricalSamples)
@@ -110,7 +121,12 @@ def _(objective: ExpectedEntropy, belief: GaussianFeatures, reading: Reading) ->
 class VariationRatio(Objective):
     """Least confidence 1 − max_c p(c|x)."""
 
-    facts: ClassVar[Facts] = Facts("1 - max p(y|x)", units="probability")
+    facts: ClassVar[Facts] = Facts(
+        "1 - max p(y|x)",
+        reason="the chance that the likeliest class is wrong",
+        bounds=(Bound("H[Y|x,D]", "lower", factor=2 * LN_2, vanishes=True, why="Hellman & Raviv 1970"),),
+        units="probability",
+    )
 
 
 @pointwise(VariationRatio, CategoricalSamples)
@@ -122,7 +138,12 @@ def _(objective: VariationRatio, belief: CategoricalSamples, reading: Reading) -
 class Margin(Objective):
     """Closeness of the two likeliest classes, 1 − (p_(1) − p_(2))."""
 
-    facts: ClassVar[Facts] = Facts("1 - (p1 - p2)", units="probability")
+    facts: ClassVar[Facts] = Facts(
+        "1 - (p1 - p2)",
+        reason="a difference of two probabilities; blind to all classes but the two likeliest",
+        bounds=(Bound("H[Y|x,D]", "lower", factor=LN_2, vanishes=True, why="p2 ≤ 1 − p1; Hellman & Raviv 1970"),),
+        units="probability",
+    )
 
 
 @pointwise(Margin, CategoricalSamples)
@@ -136,7 +157,12 @@ def _(objective: Margin, belief: CategoricalSamples, reading: Reading) -> Tensor
 class StdDev(Objective):
     """Standard deviation over draws, summed over classes."""
 
-    facts: ClassVar[Facts] = Facts("sum_y sd p(y|x,W)", units="probability")
+    facts: ClassVar[Facts] = Facts(
+        "sum_y sd p(y|x,W)",
+        reason="a spread of probabilities, in their own units",
+        bounds=(Bound(BALD, "lower", power=2, classes=-1, vanishes=True, why=f"Cauchy & Schwarz, {PINSKER}"),),
+        units="probability",
+    )
 
 
 @pointwise(StdDev, CategoricalSamples)
@@ -148,7 +174,12 @@ def _(objective: StdDev, belief: CategoricalSamples, reading: Reading) -> Tensor
 class MeanStd(Objective):
     """Standard deviation over draws, averaged over classes."""
 
-    facts: ClassVar[Facts] = Facts("mean_y sd p(y|x,W)", units="probability")
+    facts: ClassVar[Facts] = Facts(
+        "mean_y sd p(y|x,W)",
+        reason="a spread of probabilities, in their own units",
+        bounds=(Bound(BALD, "lower", power=2, classes=1, vanishes=True, why=f"Cauchy & Schwarz, {PINSKER}"),),
+        units="probability",
+    )
 
 
 @pointwise(MeanStd, CategoricalSamples)
@@ -158,9 +189,17 @@ def _(objective: MeanStd, belief: CategoricalSamples, reading: Reading) -> Tenso
 
 @dataclass(frozen=True)
 class Variance(Objective):
-    """Variance over draws: of class probabilities (summed), of the predicted mean, or of the jointly Gaussian value."""
+    """Variance over draws: of class probabilities (summed), of the predicted mean, or of the jointly Gaussian value.
 
-    facts: ClassVar[Facts] = Facts("Var E[Y|x,W]", units="label units")
+    On jointly Gaussian features it orders points of equal noise as I[Y;Ω|x] = ½ ln(1 + score/noise) does.
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "Var E[Y|x,W]",
+        reason="squared label units; on categorical draws it is what mutual information becomes with 1 − p for −ln p",
+        bounds=(Bound(BALD, "lower", (CategoricalSamples,), vanishes=True, why=PINSKER),),
+        units="label units",
+    )
 
 
 @pointwise(Variance, CategoricalSamples)
@@ -182,7 +221,7 @@ def _(objective: Variance, belief: GaussianFeatures, reading: Reading) -> Tensor
 class Random(Objective):
     """Scores without regard to the belief."""
 
-    facts: ClassVar[Facts] = Facts("0", units="none", cost="N")
+    facts: ClassVar[Facts] = Facts("0", reason="drawn without regard to the belief", units="none", cost="N")
 
 
 @pointwise(Random, CategoricalSamples, GaussianSamples, GaussianFeatures)
@@ -194,7 +233,7 @@ def _(objective: Random, belief: Belief, reading: Reading) -> Tensor:
 class InformationGain(Objective):
     """I[Ω; y|x]: the fall of the draws' entropy on seeing the known label y."""
 
-    facts: ClassVar[Facts] = Facts("I[W;y|x]", needs_labels=True, nonnegative=False)
+    facts: ClassVar[Facts] = Facts("I[W;y|x]", expression="I[Omega;y|x,D]", needs_labels=True, nonnegative=False)
 
 
 @pointwise(InformationGain, CategoricalSamples)
@@ -207,7 +246,7 @@ def _(objective: InformationGain, belief: CategoricalSamples, reading: Reading) 
 class Surprise(Objective):
     """I[y; Ω|x]: the divergence of the draws' posterior on seeing the known label y from their prior."""
 
-    facts: ClassVar[Facts] = Facts("I[y;W|x]", needs_labels=True)
+    facts: ClassVar[Facts] = Facts("I[y;W|x]", expression="I[y;Omega|x,D]", needs_labels=True)
 
 
 @pointwise(Surprise, CategoricalSamples)

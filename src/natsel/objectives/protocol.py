@@ -3,8 +3,13 @@
 An objective is a frozen value without data. Reading it from a belief gives a state that scores points and, where the
 objective is defined on sets, gives gains conditional on the points added so far. `@serves(Objective, Belief)` enters a
 state class in the table; searches run on any state that offers what they need.
+
+Objectives say what they are in the notation of `natsel.information.calculus`: the exact quantity as an expression, or
+why there is none, and on which side of an exact quantity the score lies. Spec 01, 3 and 9.
 """
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
@@ -17,11 +22,61 @@ from natsel.capabilities import Capability
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A proven inequality between a score and an exact quantity: factor · C^classes · score^power on one side of it.
+
+    >>> str(Bound("I[Y;Omega|x,D]", "lower", power=2, classes=-1))
+    '1/C · score² ≤ I[Y;Omega|x,D]'
+    """
+
+    expression: str
+    """The exact quantity, in the notation of the calculus."""
+    direction: Literal["lower", "upper"]
+    """Where the score lies: an upper bound is never below the quantity."""
+    beliefs: tuple[type[Belief], ...] = ()
+    """The beliefs on which it holds; none named: all from which the objective is read."""
+    factor: float = 1.0
+    power: int = 1
+    classes: int = 0
+    """The power of the number of classes C that goes in."""
+    vanishes: bool = False
+    """Whether score and quantity are 0 at the same points, and only there."""
+    why: str = ""
+
+    def side(self, scores_N: Tensor, classes: int) -> Tensor:
+        """What bounds the quantity, in nats: factor · C^classes · score^power.
+
+        >>> Bound("H[Y|x,D]", "lower", factor=2.0).side(torch.tensor([0.25]), classes=3)
+        tensor([0.5000])
+        """
+        return self.factor * float(classes) ** self.classes * scores_N**self.power
+
+    def holds(self, belief: type[Belief]) -> bool:
+        """Whether the bound is claimed on this kind of belief."""
+        return not self.beliefs or belief in self.beliefs
+
+    def __str__(self) -> str:
+        score = "score" + {1: "", 2: "²"}.get(self.power, f"^{self.power}")
+        named = {1.0: "", math.log(2): "ln 2 · ", 2 * math.log(2): "2 ln 2 · "}
+        factor = named.get(self.factor, f"{self.factor:.4g} · ")
+        classes = {0: "", 1: "C · ", -1: "1/C · "}.get(self.classes, f"C^{self.classes} · ")
+        return f"{factor}{classes}{score} {'≤' if self.direction == 'lower' else '≥'} {self.expression}"
+
+
+@dataclass(frozen=True)
 class Facts:
     """What an objective needs and guarantees; shown by `natsel methods`, and every claim is verified by the tests."""
 
     quantity: str
-    """The exact quantity in the notation of the calculus; the score equals it, or bounds it as `bound` says."""
+    """What the score is, as short as it can be said; the score equals it, or bounds it as `bound` says."""
+    expression: str | None = None
+    """The exact quantity of one point in the notation of the calculus: `natsel.info(expression).on(belief)`."""
+    jointly: bool = False
+    """Whether a set is worth the quantity of all its labels together; else it is worth the sum over its points."""
+    reason: str = ""
+    """Why there is no expression, where there is none."""
+    bounds: tuple[Bound, ...] = ()
+    """On which side of an exact quantity the score lies, where it is not that quantity."""
     needs_labels: bool = False
     needs_targets: bool = False
     needs_gradients: bool = False
@@ -30,10 +85,37 @@ class Facts:
     """Adding a point never lowers the value of a set."""
     submodular: bool = False
     """A point never gains from others having been added: lazy greedy is valid, and greedy reaches 1 − 1/e."""
-    bound: Literal["exact", "upper", "lower"] = "exact"
-    """Where the score lies against the quantity for beliefs on which it is not exact (see the objective)."""
     units: Literal["nats", "probability", "label units", "none"] = "nats"
     cost: str = "N·K·C"
+
+    @property
+    def bound(self) -> Literal["exact", "lower", "upper"]:
+        """Where the score lies against its own expression on beliefs on which it is not exact (see `bounds`)."""
+        return next((bound.direction for bound in self.bounds if bound.expression == self.expression), "exact")
+
+    def joint_expression(self, size: int) -> str | None:
+        """The exact value of a set of points numbered from 1, None where there is no expression.
+
+        >>> Facts("BALD", "I[Y;Omega|x,D]", jointly=True).joint_expression(2)
+        'I[Y1,Y2;Omega|x1,x2,D]'
+        >>> Facts("entropy", "H[Y|x,D]").joint_expression(2)
+        'H[Y1|x1,D] + H[Y2|x2,D]'
+        """
+        if self.expression is None:
+            return None
+        if size < 1:
+            raise ValueError(f"size: expected at least 1 point, found {size}; the empty set is worth 0")
+        points = range(1, size + 1)
+        if self.jointly:
+            return _POINT.sub(lambda name: ",".join(f"{name[0]}{point}" for point in points), self.expression)
+        return " + ".join(_POINT.sub(rf"\g<0>{point}", self.expression) for point in points)
+
+
+# Why scores of Gaussian draws are upper bounds.
+MOMENTS = "no law with the mixture's moments has more entropy than the normal"
+
+# The names in an expression that belong to a point: its label, untied or observed, and its input.
+_POINT = re.compile(r"\b[Yyx]\b")
 
 
 @dataclass(frozen=True)

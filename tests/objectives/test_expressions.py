@@ -1,0 +1,344 @@
+"""Objectives say what they are: their expressions, evaluated by brute force, are what they score.
+
+Runs over the registry. An objective must carry an expression of the calculus or say why it has none; on beliefs where
+its score is not the quantity itself, and for scores that are none, the bounds it states are checked.
+"""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import natsel
+from conformance.grid import Pair, Pool, at, default, pool
+from conformance.references import mixture_entropy, normal
+from natsel.beliefs import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.choose.registry import METHODS
+from natsel.information.calculus import DiscreteJoint, GaussianJoint, info, parse
+from natsel.objectives import SERVES, Bound, Facts
+
+OBJECTIVES = dict.fromkeys([*(objective for objective, _ in SERVES), *(type(m.objective) for m in METHODS.values())])
+STATED = [objective for objective in OBJECTIVES if objective.facts.expression]
+BOUNDS = [
+    pytest.param(objective, bound, kind, id=f"{objective.__name__}-{kind.__name__}-{number}")
+    for objective, kind in SERVES
+    for number, bound in enumerate(objective.facts.bounds)
+    if bound.holds(kind)
+]
+
+
+def on(kind: type, having: list[type] = STATED) -> pytest.MarkDecorator:
+    """Parametrises `objective` over those with an expression that are read from this kind of belief."""
+    found = [objective for objective in having if (objective, kind) in SERVES]
+    assert found
+    return pytest.mark.parametrize("objective", found, ids=lambda objective: objective.__name__)
+
+
+def pools(kind: type, points: int = 5, draws: int = 4, classes: int = 3) -> list[Pool]:
+    """Even and uneven weights, zeros and a certain point, copies, one draw."""
+    shape = {"points": points, "classes": classes}
+    return [
+        pool(kind, 0, draws=draws, **shape),
+        pool(kind, 1, draws=draws, weighted=True, **shape),
+        pool(kind, 2, draws=draws, weighted=True, **shape).certain(),
+        pool(kind, 3, draws=draws, **shape).take(np.resize([0, 1, 0], points)),
+        pool(kind, 4, draws=1, **shape),
+    ]
+
+
+def score(objective: type, given_pool: Pool) -> np.ndarray:
+    return Pair(default(objective), given_pool.kind).state(given_pool).scores().numpy()
+
+
+def bare(expression: str) -> str:
+    """An expression for a table: inputs and data are not variables there."""
+
+    def kept(given_part: re.Match[str]) -> str:
+        names = [name for name in given_part[1].split(",") if not re.fullmatch(r"x\d*|D", name)]
+        return f"|{','.join(names)}]" if names else "]"
+
+    return re.sub(r"\|([^\]]*)\]", kept, expression)
+
+
+def table(given_pool: Pool, points: tuple[int, ...]) -> DiscreteJoint:
+    """p(ω, y₁, …, yₙ) written out: every draw with every labelling of the points."""
+    joint = given_pool.weights_K.copy()
+    for number, point in enumerate(points):
+        probs_K_C = np.exp(given_pool.arrays["log_probs_N_K_C"][point])
+        joint = joint[..., None] * probs_K_C.reshape(len(probs_K_C), *[1] * number, -1)
+    return DiscreteJoint.from_probs(["Omega", *(f"Y{number + 1}" for number in range(len(points)))], joint)
+
+
+def by_hand(objective: type, given_pool: Pool, points: tuple[int, ...]) -> float:
+    """The joint expression of some points on the whole table."""
+    expression = bare(objective.facts.joint_expression(len(points)))
+    labels = {f"y{number}": int(given_pool.labels_N[point]) for number, point in enumerate(points, start=1)}
+    seen = {name: label for name, label in labels.items() if re.search(rf"\b{name}\b", expression)}
+    return info(expression).on(table(given_pool, points), at=seen)
+
+
+# Every objective says what it is.
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective.__name__)
+def test_every_objective_has_an_expression_or_a_reason(objective):
+    facts = objective.facts
+    assert bool(facts.expression) != bool(facts.reason), "give facts an expression, or the reason why there is none"
+    for expression in [facts.expression or "H[Y]", *(bound.expression for bound in facts.bounds)]:
+        assert str(parse(str(parse(expression)))) == str(parse(expression))
+    assert all(bound.why for bound in facts.bounds), "a bound says why it holds"
+    if facts.expression:
+        assert all(bound.expression == facts.expression for bound in facts.bounds)
+        assert facts.units == "nats"
+        assert facts.needs_labels == bool(re.search(r"\by\b", facts.expression))
+
+
+def test_the_quantities_of_the_field():
+    stated = {name: METHODS[name].facts.expression for name in ("bald", "entropy", "aleatoric", "ig", "surprise")}
+    assert stated == {
+        "bald": "I[Y;Omega|x,D]",
+        "entropy": "H[Y|x,D]",
+        "aleatoric": "H[Y|x,Omega,D]",
+        "ig": "I[Omega;y|x,D]",
+        "surprise": "I[y;Omega|x,D]",
+    }
+    assert METHODS["batchbald"].facts.joint_expression(3) == "I[Y1,Y2,Y3;Omega|x1,x2,x3,D]"
+    assert METHODS["ig"].facts.joint_expression(2) == "I[Omega;y1|x1,D] + I[Omega;y2|x2,D]"
+    assert METHODS["margin"].facts.joint_expression(2) is None
+    with pytest.raises(ValueError, match="size: expected at least 1 point, found 0"):
+        METHODS["bald"].facts.joint_expression(0)
+
+
+# Categorical draws: the expression is the score.
+
+
+@on(CategoricalSamples)
+def test_the_expression_on_a_belief_is_the_score(objective):
+    for given_pool in pools(CategoricalSamples):
+        belief = given_pool.belief()
+        labels = torch.from_numpy(given_pool.labels_N) if objective.facts.needs_labels else None
+        for text in (objective.facts.expression, objective.facts.quantity):
+            found = info(text).on(belief, labels=labels)
+            np.testing.assert_allclose(found, score(objective, given_pool), rtol=0, atol=1e-10, err_msg=text)
+        method = next(name for name, method in METHODS.items() if type(method.objective) is objective)
+        torch.testing.assert_close(found, natsel.score(method, belief, labels=labels), rtol=0, atol=1e-10)
+
+
+@on(CategoricalSamples)
+def test_the_joint_expression_on_the_whole_table_is_the_value_of_a_set(objective):
+    for given_pool in pools(CategoricalSamples):
+        state = Pair(default(objective), CategoricalSamples).state(given_pool)
+        for points in [(0,), (4,), (1, 2), (3, 0), (2, 3, 4), (0, 1, 4, 2)]:
+            expected = by_hand(objective, given_pool, points)
+            assert state.value(at(points)) == pytest.approx(expected, abs=1e-10), f"{points}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, m in METHODS.items() if m.facts.expression and m.search.needs & ~Capability.SCORES],
+)
+def test_totals_of_batches_are_joint_expressions(name):
+    """What a search says its batch is worth is what the batch is worth."""
+    method = METHODS[name]
+    for given_pool in pools(CategoricalSamples):
+        belief = given_pool.belief()
+        chosen = natsel.select(method, belief, k=3)
+        picked = tuple(int(position) for position in chosen.indices)
+        assert chosen.total == pytest.approx(by_hand(type(method.objective), given_pool, picked), abs=1e-10)
+        found = info(method.facts.joint_expression(3)).on(belief[list(picked)])
+        assert found == pytest.approx(chosen.total, abs=1e-10)
+
+
+# Gaussian beliefs: exact, or on the side that is stated.
+
+
+def gaussian_table(given_pool: Pool, points: tuple[int, ...]) -> GaussianJoint:
+    """The weights w ~ N(0, I) and the values y = Φ w + ε of some points."""
+    features_B_D = given_pool.arrays["features_N_D"][list(points)]
+    width = features_B_D.shape[1]
+    noise_B_B = np.diag(given_pool.arrays["noise"][list(points)])
+    covariance = np.block([[np.eye(width), features_B_D.T], [features_B_D, features_B_D @ features_B_D.T + noise_B_B]])
+    names = [*(f"W{number}" for number in range(width)), *(f"Y{number + 1}" for number in range(len(points)))]
+    return GaussianJoint(np.zeros(len(names)), covariance, names)
+
+
+@on(GaussianFeatures)
+def test_the_expression_on_features_is_the_score(objective):
+    assert objective.facts.expression not in [b.expression for b in objective.facts.bounds if b.holds(GaussianFeatures)]
+    for given_pool in pools(GaussianFeatures)[:3]:
+        state = Pair(default(objective), GaussianFeatures).state(given_pool)
+        weights = ",".join(f"W{number}" for number in range(given_pool.arrays["features_N_D"].shape[1]))
+        for points in [(0,), (1,), (2, 4), (3, 1, 0)]:
+            text = bare(objective.facts.joint_expression(len(points))).replace("Omega", weights)
+            expected = info(text).on(gaussian_table(given_pool, points))
+            assert state.value(at(points)) == pytest.approx(expected, abs=1e-8), f"{text} at {points}"
+
+
+def mixtures(given_pool: Pool) -> dict[str, np.ndarray]:
+    """The expressions on draws of normals, by quadrature."""
+    entropy_N = np.array([mixture_entropy(given_pool, (point,), 20_000) for point in range(len(given_pool))])
+    noise_N = normal(given_pool.arrays["variance_N_K"]) @ given_pool.weights_K
+    return {"H[Y|x,D]": entropy_N, "H[Y|x,Omega,D]": noise_N, "I[Y;Omega|x,D]": entropy_N - noise_N}
+
+
+@on(GaussianSamples)
+def test_the_expression_on_gaussian_draws_is_the_score_or_bounded_as_stated(objective):
+    stated = [bound for bound in objective.facts.bounds if bound.holds(GaussianSamples)]
+    gap = 0.0
+    for given_pool in pools(GaussianSamples):
+        exact_N, found_N = mixtures(given_pool)[objective.facts.expression], score(objective, given_pool)
+        if not stated:
+            np.testing.assert_allclose(found_N, exact_N, atol=1e-9)
+        for bound in stated:
+            side_N = bound.side(torch.from_numpy(found_N), 1).numpy()
+            low_N, high_N = (exact_N, side_N) if bound.direction == "upper" else (side_N, exact_N)
+            assert (low_N <= high_N + 1e-9).all()
+            gap = max(gap, float((high_N - low_N).max()))
+    assert gap > 1e-3 or not stated, "the score is exact here: state no bound"
+
+
+# Scores that are no information quantity.
+
+
+def sides(objective: type, bound: Bound, given_pool: Pool) -> tuple[np.ndarray, np.ndarray]:
+    """The bounding side and the exact quantity, point by point."""
+    exact_N = info(bound.expression).on(given_pool.belief()).numpy()
+    classes = given_pool.length("C")
+    return bound.side(torch.from_numpy(score(objective, given_pool)), classes).numpy(), exact_N
+
+
+def draws_of(probs_N_K_C: np.ndarray, weights_K: np.ndarray | None = None) -> Pool:
+    with np.errstate(divide="ignore"):
+        arrays = {"log_probs_N_K_C": np.log(probs_N_K_C)}
+    if weights_K is not None:
+        arrays["log_weights_K"] = np.log(weights_K)
+    return Pool(CategoricalSamples, arrays, np.zeros(len(probs_N_K_C), dtype=np.int64))
+
+
+CATEGORICAL_BOUNDS = [case for case in BOUNDS if case.values[2] is CategoricalSamples]
+
+
+def test_the_plain_scores_state_their_bounds():
+    stated = {o.__name__: [str(bound) for bound in o.facts.bounds] for o in OBJECTIVES if o.facts.reason}
+    assert stated == {
+        "VariationRatio": ["2 ln 2 · score ≤ H[Y|x,D]"],
+        "Margin": ["ln 2 · score ≤ H[Y|x,D]"],
+        "StdDev": ["1/C · score² ≤ I[Y;Omega|x,D]"],
+        "MeanStd": ["C · score² ≤ I[Y;Omega|x,D]"],
+        "Variance": ["score ≤ I[Y;Omega|x,D]"],
+        "Random": [],
+    }
+    assert {len(case.values) for case in CATEGORICAL_BOUNDS} == {3}
+    assert len(CATEGORICAL_BOUNDS) == 5
+
+
+@pytest.mark.parametrize(("objective", "bound", "kind"), CATEGORICAL_BOUNDS)
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    draws=st.integers(1, 6),
+    classes=st.integers(1, 6),
+    spread=st.sampled_from([0.01, 0.1, 0.5, 1.0, 10.0]),
+)
+def test_bounds_hold(objective, bound, kind, seed, draws, classes, spread):
+    rng = np.random.default_rng(seed)
+    alike_N_1_C = rng.dirichlet(np.full(classes, rng.choice([0.1, 1.0, 30.0])), size=(20, 1))
+    own_N_K_C = rng.dirichlet(np.full(classes, spread), size=(20, draws))
+    share = rng.uniform(0, 1, size=(20, 1, 1))
+    probs_N_K_C = share * alike_N_1_C + (1 - share) * own_N_K_C
+    given_pool = draws_of(probs_N_K_C / probs_N_K_C.sum(-1, keepdims=True), rng.dirichlet(np.ones(draws)))
+    side_N, exact_N = sides(objective, bound, given_pool)
+    assert bound.direction == "lower"
+    assert (side_N <= exact_N + 1e-10).all()
+
+
+@pytest.mark.parametrize(("objective", "bound", "kind"), CATEGORICAL_BOUNDS)
+def test_bounds_are_reached(objective, bound, kind):
+    """At a fair coin, of which two draws think a little differently: no larger factor would hold."""
+    given_pool = draws_of(np.array([[[0.501, 0.499], [0.499, 0.501]]]))
+    side_N, exact_N = sides(objective, bound, given_pool)
+    assert side_N / exact_N == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(("objective", "bound", "kind"), CATEGORICAL_BOUNDS)
+def test_scores_and_quantities_vanish_together_where_stated(objective, bound, kind):
+    one_hot, other, fair, odd = [1.0, 0, 0], [0, 0, 1.0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]
+    given_pool = draws_of(np.array([[one_hot] * 2, [fair] * 2, [odd] * 2, [one_hot, other], [odd, fair]]))
+    side_N, exact_N = sides(objective, bound, given_pool)
+    assert bound.vanishes
+    assert ((side_N < 1e-12) == (exact_N < 1e-12)).all()
+    assert 0 < (side_N < 1e-12).sum() < len(side_N)
+
+
+def test_the_sum_of_variances_is_mutual_information_with_1_minus_p():
+    """H'(p) = Σ p (1 − p) in place of Σ p (−ln p): what a label tells becomes the sum of variances."""
+    for given_pool in pools(CategoricalSamples):
+        probs_N_K_C = np.exp(given_pool.arrays["log_probs_N_K_C"])
+        mean_N_C = np.einsum("k,nkc->nc", given_pool.weights_K, probs_N_K_C)
+        noise_N = (probs_N_K_C * (1 - probs_N_K_C)).sum(-1) @ given_pool.weights_K
+        objective = type(METHODS["variance"].objective)
+        np.testing.assert_allclose(
+            score(objective, given_pool), (mean_N_C * (1 - mean_N_C)).sum(1) - noise_N, atol=1e-12
+        )
+
+
+def test_variance_orders_features_of_equal_noise_as_information_does():
+    given_pool = pool(GaussianFeatures, 0)
+    noise_N = given_pool.arrays["noise"]
+    variance_N, gain_N = (natsel.score(name, given_pool.belief()).numpy() for name in ("variance", "bald"))
+    np.testing.assert_allclose(gain_N, 0.5 * np.log1p(variance_N / noise_N), rtol=1e-12)
+
+
+# Facts and bounds as values.
+
+
+def test_bounds_say_where_they_hold_and_on_which_side():
+    bound = Bound("H[Y|x,D]", "upper", (GaussianSamples,), factor=0.25, power=3, classes=2)
+    assert str(bound) == "0.25 · C^2 · score^3 ≥ H[Y|x,D]"
+    assert bound.holds(GaussianSamples)
+    assert not bound.holds(CategoricalSamples)
+    assert Bound("H[Y|x,D]", "lower").holds(CategoricalSamples)
+    assert bound.side(torch.tensor([2.0]), classes=5).tolist() == [0.25 * 25 * 8]
+    assert METHODS["std-dev"].facts.bounds[0].side(torch.tensor([0.6]), 4).item() == pytest.approx(0.09)
+
+
+def test_the_side_of_a_score_follows_from_its_bounds():
+    upper = Bound("H[Y|x,D]", "upper", (GaussianSamples,))
+    assert Facts("entropy", "H[Y|x,D]", bounds=(upper,)).bound == "upper"
+    assert Facts("entropy", "H[Y|x,D]").bound == "exact"
+    assert Facts("some score", reason="none", bounds=(upper,)).bound == "exact"
+    assert METHODS["bald"].facts.bound == METHODS["entropy"].facts.bound == "upper"
+    assert METHODS["aleatoric"].facts.bound == METHODS["variance"].facts.bound == "exact"
+
+
+def test_methods_are_listed_with_their_expressions(capsys, monkeypatch):
+    from natsel.cli.methods import command, describe
+
+    monkeypatch.setenv("COLUMNS", "120")
+    command(as_json=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "EIG I[Y;Omega|x,D], two points I[Y1,Y2;Omega|x1,x2,D]" in shown
+    assert "score ≥ I[Y;Omega|x,D] from GaussianSamples: no law with the mixture's moments has more entropy" in shown
+    assert "1/C · score² ≤ I[Y;Omega|x,D]: Cauchy & Schwarz" in shown
+    for facts in {type(method.objective): method.facts for method in METHODS.values()}.values():
+        assert (facts.expression or f"not an information quantity: {facts.reason}") in shown
+    entry = json.loads(json.dumps(describe(METHODS["std-dev"])))
+    assert (entry["expression"], entry["joint_expression"], entry["jointly"]) == (None, None, False)
+    assert entry["bounds"] == [
+        {
+            "inequality": "1/C · score² ≤ I[Y;Omega|x,D]",
+            "expression": "I[Y;Omega|x,D]",
+            "direction": "lower",
+            "beliefs": [],
+            "vanishes": True,
+            "why": "Cauchy & Schwarz, Pinsker's inequality",
+        }
+    ]
+    assert describe(METHODS["bald"])["bounds"][0]["beliefs"] == ["GaussianSamples"]
+    assert math.isclose(METHODS["variation-ratios"].facts.bounds[0].factor, 2 * math.log(2))
