@@ -306,6 +306,12 @@ def test_what_is_written_is_read_back(left, right, relation):
     assert parse_statement(str(statement)) == statement
 
 
+@pytest.mark.parametrize("outcome", ["", "\\", '"', '\\"', "a\nb", "'", "y", "3", "\\n"])
+def test_any_text_of_an_outcome_is_read_back(outcome):
+    expression = H((Atom("Y", True, outcome),))
+    assert parse(plain(expression)) == expression
+
+
 @properties
 @given(trees())
 def test_latex_closes_its_brackets(tree):
