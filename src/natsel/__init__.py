@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from natsel.beliefs import CategoricalSamples as CategoricalSamples
     from natsel.beliefs import GaussianFeatures as GaussianFeatures
     from natsel.beliefs import GaussianSamples as GaussianSamples
+    from natsel.beliefs import Targets as Targets
     from natsel.choose import Explanation as Explanation
     from natsel.choose import Method as Method
     from natsel.choose import Selection as Selection
@@ -33,9 +34,15 @@ if TYPE_CHECKING:
     from natsel.learning import GainBelow as GainBelow
     from natsel.learning import Stabilised as Stabilised
     from natsel.learning import TargetAccuracy as TargetAccuracy
+    from natsel.learning import TargetInputs as TargetInputs
     from natsel.memory import memory_budget as memory_budget
     from natsel.objectives import EIG as EIG
+    from natsel.objectives import EPIG as EPIG
+    from natsel.objectives import JEPIG as JEPIG
+    from natsel.objectives import JPIG as JPIG
+    from natsel.objectives import PIG as PIG
     from natsel.objectives import Entropy as Entropy
+    from natsel.objectives import EPIGChi2 as EPIGChi2
     from natsel.objectives import ExpectedEntropy as ExpectedEntropy
     from natsel.objectives import InformationGain as InformationGain
     from natsel.objectives import Margin as Margin
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from natsel.objectives import Random as Random
     from natsel.objectives import StdDev as StdDev
     from natsel.objectives import Surprise as Surprise
+    from natsel.objectives import TaughtJEPIG as TaughtJEPIG
     from natsel.objectives import Variance as Variance
     from natsel.objectives import VariationRatio as VariationRatio
     from natsel.search import Exhaustive as Exhaustive
@@ -64,15 +72,16 @@ _ROOMS = (
 _NAMES = {
     "memory": ("memory_budget",),
     "information": ("info",),
-    "beliefs": ("Belief", "CategoricalSamples", "GaussianFeatures", "GaussianSamples"),
+    "beliefs": ("Belief", "CategoricalSamples", "GaussianFeatures", "GaussianSamples", "Targets"),
     "objectives": (
-        *("EIG", "Entropy", "ExpectedEntropy", "InformationGain", "Margin", "MeanStd", "Objective", "Random"),
-        *("StdDev", "Surprise", "Variance", "VariationRatio"),
+        *("EIG", "EPIG", "EPIGChi2", "JEPIG", "JPIG", "PIG", "Entropy", "ExpectedEntropy", "InformationGain"),
+        *("Margin", "MeanStd", "Objective", "Random", "StdDev", "Surprise", "TaughtJEPIG", "Variance"),
+        "VariationRatio",
     ),
     "search": ("Exhaustive", "Greedy", "Power", "SoftRank", "Softmax", "TopK", "Uniform"),
     "data": ("Examples", "Pool"),
     "store": ("Journal",),
-    "learning": ("ActiveLearner", "Budget", "GainBelow", "Stabilised", "TargetAccuracy"),
+    "learning": ("ActiveLearner", "Budget", "GainBelow", "Stabilised", "TargetAccuracy", "TargetInputs"),
     "choose": ("Explanation", "Method", "Selection", "methods", "score", "select"),
 }
 _ROOM_OF = {name: room for room, names in _NAMES.items() for name in names}

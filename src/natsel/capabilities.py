@@ -28,6 +28,21 @@ class Scored(Protocol):
         ...
 
 
+class Shortlisted(Scored, Protocol):
+    """Scores some points in full, and knows what no score exceeds for all of them: searches need not look at all."""
+
+    def ceilings(self, worth: float) -> Tensor:
+        """N values that the scores (once points were added, the gains) do not exceed, as far as is known now.
+
+        Only points that reach `worth` are of interest: ceilings below it need not be any tighter.
+        """
+        ...
+
+    def scores_at(self, positions: Tensor) -> Tensor:
+        """The scores (once points were added, the gains) of some positions, in full."""
+        ...
+
+
 class Sequential(Scored, Protocol):
     """Builds a batch point by point."""
 

@@ -283,9 +283,11 @@ def test_inputs_survive_scoring_and_selecting():
     log_probs, log_weights = LOG_PROBS_N_K_C.clone(), torch.tensor([0.4, 0.6], dtype=torch.float64).log()
     before = log_probs.clone(), log_weights.clone()
     belief = CategoricalSamples(log_probs, log_weights)
-    for name in natsel.methods():
-        needs_labels = natsel.methods()[name].facts.needs_labels
-        natsel.select(name, belief, k=2, labels=[0, 0, 1] if needs_labels else None)
+    targets = natsel.Targets(belief, labels=[1, 0, 1])
+    for name, method in natsel.methods().items():
+        if CategoricalSamples in method.beliefs:
+            asked = {"targets": targets} if method.facts.needs_targets else {}
+            natsel.select(name, belief, k=2, labels=[0, 0, 1] if method.facts.needs_labels else None, **asked)
     belief.condition([0], [1])
     assert torch.equal(log_probs, before[0])
     assert torch.equal(log_weights, before[1])

@@ -17,6 +17,7 @@ from natsel import (
     Power,
     TopK,
 )
+from natsel.beliefs.two_models import TwoModels
 from natsel.choose.registry import METHODS, resolve
 from natsel.objectives import SERVES
 
@@ -135,15 +136,19 @@ def test_every_method_runs_on_the_beliefs_it_names(name):
         GaussianSamples: GaussianSamples(mean_N_K, 2.0),
         GaussianFeatures: GaussianFeatures(mean_N_K, 2.0),
     }
-    assert CategoricalSamples in method.beliefs
+    sure = CategoricalSamples.from_logits(logits_N_K_C.mean(1, keepdim=True))
+    made[TwoModels] = TwoModels.of(made[CategoricalSamples], [sure])
+    assert set(method.beliefs) & {CategoricalSamples, TwoModels}
     for kind, belief in made.items():
-        labels = [0, 1, 2, 3, 0, 1] if method.facts.needs_labels else None
+        asked = {"labels": [0, 1, 2, 3, 0, 1]} if method.facts.needs_labels else {}
+        if method.facts.needs_targets:
+            asked["targets"] = natsel.Targets(belief[:3], labels=[2, 1, 0])
         if kind in method.beliefs:
-            selection = natsel.select(name, belief, k=3, labels=labels)
+            selection = natsel.select(name, belief, k=3, **asked)
             assert len(set(selection.indices.tolist())) == 3
         else:
             with pytest.raises(ValueError, match=rf"^belief: \w+ cannot be read from {kind.__name__}; it can from "):
-                natsel.select(name, belief, k=3, labels=labels)
+                natsel.select(name, belief, k=3, **asked)
 
 
 def test_a_search_that_needs_gains_is_refused_where_there_are_none():

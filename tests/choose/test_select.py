@@ -172,14 +172,25 @@ def test_k_must_fit_the_pool():
         natsel.select("bald", random_belief(), k=-1)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not METHODS[name].facts.needs_labels])
+UNLABELLED = [
+    name
+    for name, method in METHODS.items()
+    if not method.facts.needs_labels and natsel.CategoricalSamples in method.beliefs
+]
+
+
+def asked(name, belief):
+    return {"targets": belief[:3]} if METHODS[name].facts.needs_targets else {}
+
+
+@pytest.mark.parametrize("name", UNLABELLED)
 def test_none_and_all_of_the_pool(name):
     belief = random_belief(count=5)
-    nothing = natsel.select(name, belief, k=0)
+    nothing = natsel.select(name, belief, k=0, **asked(name, belief))
     assert nothing.indices.tolist() == []
     assert nothing.scores.shape == (0,)
     assert nothing.total == 0.0
-    everything = natsel.select(name, belief, k=5)
+    everything = natsel.select(name, belief, k=5, **asked(name, belief))
     assert sorted(everything.indices.tolist()) == [0, 1, 2, 3, 4]
 
 
@@ -237,7 +248,7 @@ def test_a_single_excluded_id_is_taken_or_refused_by_name(exclude):
 
 @settings(deadline=None, max_examples=40)
 @given(
-    name=st.sampled_from(sorted(name for name in METHODS if not METHODS[name].facts.needs_labels)),
+    name=st.sampled_from(sorted(UNLABELLED)),
     seed=st.integers(0, 100),
     data=st.data(),
 )
@@ -245,7 +256,8 @@ def test_batches_are_distinct_allowed_and_reproducible(name, seed, data):
     belief = random_belief(seed, count=8, draws=4, classes=3)
     out = data.draw(st.sets(st.integers(0, 7), max_size=6))
     k = data.draw(st.integers(0, 8 - len(out)))
-    first, again = (natsel.select(name, belief, k=k, exclude=out, seed=seed) for _ in range(2))
+    options = {"k": k, "exclude": out, "seed": seed, **asked(name, belief)}
+    first, again = (natsel.select(name, belief, **options) for _ in range(2))
     assert len(set(first.indices.tolist())) == k
     assert not set(first.indices.tolist()) & out
     assert first.indices.tolist() == again.indices.tolist()
@@ -275,9 +287,9 @@ def test_bad_seeds(seed):
 
 def test_the_global_random_state_is_left_alone():
     torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    for name in METHODS:
-        if not METHODS[name].facts.needs_labels:
-            natsel.select(name, random_belief(count=6), k=3)
+    for name in UNLABELLED:
+        belief = random_belief(count=6)
+        natsel.select(name, belief, k=3, **asked(name, belief))
     assert torch.equal(torch.random.get_rng_state(), torch_state)
     assert np.array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
 

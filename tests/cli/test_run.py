@@ -154,3 +154,25 @@ def _other(folder, old, new):
     path = folder / f"other-{abs(hash((old, new)))}.toml"
     path.write_text(TOML.replace(old, new))
     return os.fspath(path)
+
+
+def test_a_study_and_a_plan_from_the_command_line(call, refused, tmp_path):
+    done = call("run", "epig-1d", "--folder", tmp_path / "line", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert [one["verdict"] for one in found["claims"]] == ["pass"] * 5
+    assert "5 of 5 claims held" in call("report", tmp_path / "line").out
+    assert "is a study" in refused("run", "epig-1d", "--seeds", "0")
+    plan = TOML + (
+        '[variants.few]\nbudget = 7\n[variants.many]\n[[claims]]\nclaim = "A"\nsays = "bald is above random"\n'
+        'method = "bald"\nthan = "random"\n'
+    )
+    (tmp_path / "plan.toml").write_text(plan)
+    done = call("run", tmp_path / "plan.toml", "--variants", "few", "--folder", tmp_path / "out", "--processes", 1)
+    assert done.code == 0, done.err
+    assert "small: few" in done.err
+    assert " A  few: bald is above random: " in done.out
+    assert "The report: " in done.out
+    assert not (tmp_path / "out" / "many").exists()
+    assert set(json.loads(call("report", tmp_path / "out", "--json").out)["variants"]) == {"few"}
+    assert "did you mean 'many'?" in refused("run", tmp_path / "plan.toml", "--variants", "mny")

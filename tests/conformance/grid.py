@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 import natsel
-from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples, Targets
+from natsel.beliefs.two_models import TwoModels
 from natsel.capabilities import Capability
 from natsel.choose.registry import METHODS, Method, missing
 from natsel.objectives import SERVES, Facts, Objective, Reading, read
@@ -26,6 +27,7 @@ Arrays = dict[str, np.ndarray]
 NOTHING = Capability(0)
 ANYTHING = ~NOTHING
 NEGLIGIBLE = 1e-3  # the standard deviation of everything about a certain point
+TARGETS = 3  # few, so that all their labellings can be written out
 
 
 # Makers: one for each kind of belief.
@@ -105,7 +107,19 @@ def features_certain(arrays: Arrays) -> Arrays:
     return {**arrays, "features_N_D": features_N_D, "noise": noise_N}
 
 
+def taught(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    logits_N_S_L_C = 1.5 * rng.normal(size=(points, 2, 1, classes)) + 0.5 * rng.normal(size=(points, 2, 4, classes))
+    return categorical(rng, points, draws, classes) | {"students_N_S_L_C": log_softmax(logits_N_S_L_C)}
+
+
+def taught_certain(arrays: Arrays) -> Arrays:
+    students_N_S_L_C = arrays["students_N_S_L_C"].copy()
+    students_N_S_L_C[:] = students_N_S_L_C[:, :, :1]  # they agree everywhere: no score below that of a certain point
+    return categorical_certain(arrays) | {"students_N_S_L_C": students_N_S_L_C}
+
+
 MAKERS: dict[type[Belief], Maker] = {
+    TwoModels: Maker(taught, categorical_labels, taught_certain),
     CategoricalSamples: Maker(categorical, categorical_labels, categorical_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
@@ -123,11 +137,16 @@ def maker(kind: type[Belief]) -> Maker:
 
 @dataclass(frozen=True)
 class Pool:
-    """Arrays and labels of a belief, which can be permuted, repeated and cast before natsel sees them."""
+    """Arrays and labels of a belief, which can be permuted, repeated and cast before natsel sees them.
+
+    `about` are targets that the same draws (or features) speak of, with their labels: whatever is done to the points,
+    they stay as they are.
+    """
 
     kind: type[Belief]
     arrays: Arrays
     labels_N: np.ndarray
+    about: "Pool | None" = None
 
     def __len__(self) -> int:
         return len(self.labels_N)
@@ -160,12 +179,20 @@ class Pool:
         labels_N = self.labels_N[order] if axis == "N" else self.labels_N
         if axis == "C":
             labels_N = np.argsort(order)[labels_N]
-        return Pool(self.kind, arrays, labels_N)
+        about = self.about if axis == "N" or self.about is None else self.about.take(order, axis)
+        return Pool(self.kind, arrays, labels_N, about)
 
     def certain(self) -> "Pool":
         """The pool with point 0 made certain, and zero probabilities in others."""
         arrays = maker(self.kind).certain(self.arrays)
-        return Pool(self.kind, arrays, maker(self.kind).labels(np.random.default_rng(0), arrays))
+        return Pool(self.kind, arrays, maker(self.kind).labels(np.random.default_rng(0), arrays), self.about)
+
+    def targets(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> Targets:
+        """The targets, under the weights that the draws have now."""
+        assert self.about is not None, "this pool was made without targets"
+        weights = {name: values for name, values in self.arrays.items() if name in self.kind.draws}
+        about = Pool(self.kind, self.about.arrays | weights, self.about.labels_N)
+        return Targets(about.belief(device, dtype), labels=torch.from_numpy(about.labels_N.copy()))
 
     def tensors(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """The arrays as tensors; weights of draws stay in float64."""
@@ -186,7 +213,9 @@ def pool(
     arrays = maker(kind).arrays(rng, points, draws, classes)
     if weighted and "log_weights_K" in kind.draws:
         arrays["log_weights_K"] = np.log(rng.dirichlet(np.full(draws, 2.0)))
-    return Pool(kind, arrays, maker(kind).labels(rng, arrays))
+    about = maker(kind).arrays(np.random.default_rng(seed + 1000), TARGETS, draws, classes)
+    targets = Pool(kind, about, maker(kind).labels(np.random.default_rng(seed), about))
+    return Pool(kind, arrays, maker(kind).labels(rng, arrays), targets)
 
 
 def crowd(pool: Pool, best: int) -> Pool:
@@ -224,7 +253,10 @@ class Case:
         """Labels and targets, where the objective needs them."""
         facts = self.method.facts
         labels = {"labels": torch.from_numpy(pool.labels_N.copy())} if facts.needs_labels else {}
-        return labels | ({"targets": belief} if facts.needs_targets else {})
+        if not facts.needs_targets:
+            return labels
+        dtype = next(values.dtype for name in self.kind.points if (values := getattr(belief, name)).is_floating_point())
+        return labels | {"targets": pool.targets(belief.device.type, dtype)}
 
     def select(self, pool: Pool, k: int | None = None, belief: Belief | None = None, **options: Any) -> Any:
         belief = pool.belief() if belief is None else belief
@@ -302,7 +334,8 @@ class Pair:
     def state(self, pool: Pool, device: str = "cpu", seed: int = 0, labels: bool = True) -> Any:
         belief = pool.belief(device)
         labels_N = torch.from_numpy(pool.labels_N.copy()).to(device) if labels else None
-        return read(self.objective, belief, Reading(belief, labels_N, torch.Generator().manual_seed(seed)))
+        targets = pool.targets(device) if self.objective.facts.needs_targets else None
+        return read(self.objective, belief, Reading(targets, labels_N, torch.Generator().manual_seed(seed)))
 
     def searches(self, needs: Capability) -> list[Any]:
         """All searches on this pair that need one of these."""

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from itertools import product
 
 import numpy as np
+from scipy.special import logsumexp
 
 from conformance.grid import Pool
 from natsel.beliefs import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs.two_models import TwoModels
 
 Reference = Callable[[Pool], np.ndarray]
 REFERENCES: dict[tuple[str, type], tuple[Reference, bool]] = {}
@@ -187,3 +189,153 @@ def _(pool: Pool) -> float:
 @reference("I[Y;W|x]", GaussianSamples, exact=False, table=SET_REFERENCES)
 def _(pool: Pool) -> float:
     return mixture_entropy(pool, tuple(range(len(pool))), 20_000 if len(pool) < 2 else 400) - mixture_noise(pool).sum()
+
+
+# What is learned about targets: the quantity of a set, and of each point as a set of one.
+
+
+def about(quantity: str, kind: type) -> Callable:
+    """Enter a reference for sets, and with it that for points."""
+
+    def enter(work: Callable[[Pool], float]) -> Callable:
+        SET_REFERENCES[quantity, kind] = (work, True)
+        REFERENCES[quantity, kind] = (lambda pool: np.array([work(pool.take([n])) for n in range(len(pool))]), True)
+        return work
+
+    return enter
+
+
+def labellings(pool: Pool) -> np.ndarray:
+    """p(y_1..y_n|ω) of every labelling of all points: [C^n, K]."""
+    likelihood_R_K = np.ones((1, pool.length("K")))
+    for probs_K_C in probs(pool):
+        likelihood_R_K = (likelihood_R_K[:, None] * probs_K_C.T).reshape(-1, likelihood_R_K.shape[1])
+    return likelihood_R_K
+
+
+def information(joint_A_B: np.ndarray) -> float:
+    return float(entropy(joint_A_B.sum(0)) + entropy(joint_A_B.sum(1)) - entropy(joint_A_B.ravel()))
+
+
+@about("I[Y;Y*|x,x*]", CategoricalSamples)
+def _(pool: Pool) -> float:
+    weighted_R_K = labellings(pool) * pool.weights_K
+    return float(np.mean([information(weighted_R_K @ probs_K_C) for probs_K_C in probs(pool.about)]))
+
+
+@about("I[Y;Y*…|x,x*…]", CategoricalSamples)
+def _(pool: Pool) -> float:
+    return information(labellings(pool) * pool.weights_K @ labellings(pool.about).T)
+
+
+@reference("χ²(Y,Y*|x,x*)/2", CategoricalSamples)
+def _(pool: Pool) -> np.ndarray:
+    joint_N_C_M_D = np.einsum("nkc,mkd,k->ncmd", probs(pool), probs(pool.about), pool.weights_K)
+    apart_N_C_M_D = joint_N_C_M_D.sum((3,), keepdims=True) * joint_N_C_M_D.sum((1,), keepdims=True)
+    off_N_C_M_D = (joint_N_C_M_D - apart_N_C_M_D) ** 2 / np.where(apart_N_C_M_D > 0, apart_N_C_M_D, 1.0)
+    return 0.5 * off_N_C_M_D.sum((1, 3)).mean(1)
+
+
+def covariance(pool: Pool) -> np.ndarray:
+    """Of all points and then all targets, noise included; draws by their moments."""
+    if pool.kind is GaussianFeatures:
+        features = np.concatenate([pool.arrays["features_N_D"], pool.about.arrays["features_N_D"]])
+        noise = np.concatenate([pool.arrays["noise"], pool.about.arrays["noise"]])
+    else:
+        mean = np.concatenate([pool.arrays["mean_N_K"], pool.about.arrays["mean_N_K"]])
+        variance = np.concatenate([pool.arrays["variance_N_K"], pool.about.arrays["variance_N_K"]])
+        features = (mean - (mean @ pool.weights_K)[:, None]) * np.sqrt(pool.weights_K)
+        noise = variance @ pool.weights_K
+    return features @ features.T + np.diag(noise)
+
+
+def gaussian_information(covariance: np.ndarray, a: list[int], b: list[int]) -> float:
+    dets = [np.linalg.slogdet(covariance[np.ix_(part, part)])[1] for part in (a, b, [*a, *b])]
+    return float(0.5 * (dets[0] + dets[1] - dets[2]))
+
+
+def gaussian_epig(pool: Pool) -> float:
+    joint, mine = covariance(pool), list(range(len(pool)))
+    return float(np.mean([gaussian_information(joint, mine, [j]) for j in range(len(pool), len(joint))]))
+
+
+def gaussian_jepig(pool: Pool) -> float:
+    joint = covariance(pool)
+    return gaussian_information(joint, list(range(len(pool))), list(range(len(pool), len(joint))))
+
+
+for gaussian in (GaussianFeatures, GaussianSamples):
+    about("I[Y;Y*|x,x*]", gaussian)(gaussian_epig)
+    about("I[Y;Y*…|x,x*…]", gaussian)(gaussian_jepig)
+
+
+def log_likelihoods(pool: Pool) -> np.ndarray:
+    """ln p(y_n|x_n,ω_k) of the known labels: [N, K]."""
+    if pool.kind is CategoricalSamples:
+        return pool.arrays["log_probs_N_K_C"][np.arange(len(pool)), :, pool.labels_N]
+    mean_N_K, variance_N_K = pool.arrays["mean_N_K"], pool.arrays["variance_N_K"]
+    return -0.5 * ((pool.labels_N[:, None] - mean_N_K) ** 2 / variance_N_K + np.log(2 * np.pi * variance_N_K))
+
+
+def log_chance(pool: Pool, *log_likelihoods_N_K: np.ndarray) -> float:
+    return float(logsumexp(sum(each.sum(0) for each in log_likelihoods_N_K), b=pool.weights_K))
+
+
+def known_alone(pool: Pool) -> float:
+    mine, theirs = log_likelihoods(pool), log_likelihoods(pool.about)
+    alone = [log_chance(pool, mine, one[None]) - log_chance(pool, one[None]) for one in theirs]
+    return float(np.mean(alone)) - log_chance(pool, mine)
+
+
+def known_together(pool: Pool) -> float:
+    mine, theirs = log_likelihoods(pool), log_likelihoods(pool.about)
+    return log_chance(pool, mine, theirs) - log_chance(pool, theirs) - log_chance(pool, mine)
+
+
+for kind in (CategoricalSamples, GaussianSamples):
+    about("I[y*;y|x*,x]", kind)(known_alone)
+    about("I[y*…;y|x*…,x]", kind)(known_together)
+
+
+def gaussian_known(pool: Pool, targets: list[int]) -> float:
+    """ln p(y, y*) − ln p(y) − ln p(y*) of normals with mean 0."""
+    joint, labels = covariance(pool), np.concatenate([pool.labels_N, pool.about.labels_N])
+    theirs, mine = [len(pool) + target for target in targets], list(range(len(pool)))
+
+    def log_density(part: list[int]) -> float:
+        own = joint[np.ix_(part, part)]
+        return -0.5 * float(labels[part] @ np.linalg.solve(own, labels[part]) + np.linalg.slogdet(2 * np.pi * own)[1])
+
+    return log_density([*mine, *theirs]) - log_density(mine) - log_density(theirs)
+
+
+@about("I[y*;y|x*,x]", GaussianFeatures)
+def _(pool: Pool) -> float:
+    return float(np.mean([gaussian_known(pool, [target]) for target in range(len(pool.about))]))
+
+
+@about("I[y*…;y|x*…,x]", GaussianFeatures)
+def _(pool: Pool) -> float:
+    return gaussian_known(pool, list(range(len(pool.about))))
+
+
+def taught(pool: Pool) -> tuple[Pool, list[Pool]]:
+    """The model and its students as pools of categorical draws."""
+    arrays = dict(pool.arrays)
+    students_N_S_L_C = arrays.pop("students_N_S_L_C")
+    students = [Pool(CategoricalSamples, {"log_probs_N_K_C": students_N_S_L_C[:, s]}, pool.labels_N) for s in (0, 1)]
+    return Pool(CategoricalSamples, arrays, pool.labels_N), students
+
+
+@reference("I[Y;W|x] − I[Y;W'|x]", TwoModels)
+def _(pool: Pool) -> np.ndarray:
+    model, students = taught(pool)
+    work, _ = REFERENCES["I[Y;W|x]", CategoricalSamples]
+    return work(model) - np.mean([work(student) for student in students], axis=0)
+
+
+@reference("I[Y;W|x] − I[Y;W'|x]", TwoModels, table=SET_REFERENCES)
+def _(pool: Pool) -> float:
+    model, students = taught(pool)
+    work, _ = SET_REFERENCES["I[Y;W|x]", CategoricalSamples]
+    return work(model) - float(np.mean([work(student) for student in students]))

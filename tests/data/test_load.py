@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from natsel.data import MNIST_INITIAL, AbsentData, load, names, two_bells, two_moons
+from natsel.data import MNIST_INITIAL, AbsentData, gp_line, load, names, two_bells, two_moons
 from natsel.data.folders import cache_folder, data_folders, find
 from natsel.data.made import MADE
 from natsel.data.stored import STORED
@@ -53,6 +53,14 @@ def test_two_moons_without_noise_lie_on_their_circles():
     np.testing.assert_allclose(np.linalg.norm(lower - [1, 0.5], axis=1), 1, rtol=1e-5)
     assert upper[:, 1].min() >= 0
     assert lower[:, 1].max() <= 0.5
+
+
+def test_the_line_follows_its_covariance():
+    draws = np.stack([gp_line(3, length_scale=2.0, seed=seed).labels for seed in range(4000)])
+    near, far = np.exp(-4 / 8), np.exp(-16 / 8)
+    expected = np.array([[2, near, far], [near, 2, near], [far, near, 2]])
+    np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.15)
+    assert abs(draws.mean()) < 0.05
 
 
 def test_two_bells_follow_their_formula():

@@ -16,11 +16,12 @@ SMALL = {
     "methods": ["random", "bald"],
     "budget": 30,
 }
+PLANS = ("epig-1d", "epig-2d", "epig-mnist", "epig-uci", "obi-mnist")  # see test_plan and test_studies
 SHIPPED = ("cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")
 
 
 def test_the_promised_recipes_ship():
-    assert recipe_names() == sorted(SHIPPED)
+    assert recipe_names() == sorted((*SHIPPED, *PLANS))
 
 
 @pytest.mark.parametrize("full", [False, True])

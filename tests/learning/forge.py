@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from learning.committee import Committee, blobs, pool
-from natsel.learning import ActiveLearner, Stabilised
+from natsel.learning import ActiveLearner, Stabilised, TargetInputs
 from natsel.learning.record import Record
 from natsel.store import Journal
 
@@ -35,7 +35,13 @@ def forest():
     return RandomForestClassifier(30, max_depth=4)
 
 
-MODELS = {"committee": Committee, "forest": forest}
+# An aimed run looks at targets, which it draws for each batch anew.
+MODELS = {"committee": Committee, "forest": forest, "aimed": Committee}
+AIMED = ("batch-epig", "power-epig", "epig")
+
+
+def stream(count, seed):
+    return np.random.default_rng(seed).normal(size=(count, 2))
 
 
 def oracle(ids):
@@ -66,10 +72,12 @@ def acknowledge(path):
 
 def live(store, seed, model, budget):
     """One life of a run; it ends with the budget, if nobody ends it before."""
+    aims = (TargetInputs(stream, count=9), TargetInputs("pool", class_prior=[0.5, 0.5, 0.0], count=9))[seed % 2]
     learner = ActiveLearner(
         MODELS[model](),
         pool(SIZE),
-        method=("batchbald", "power-bald", "random")[seed % 3],
+        method=(AIMED if model == "aimed" else ("batchbald", "power-bald", "random"))[seed % 3],
+        targets=aims if model == "aimed" else None,
         k=4,
         store=store,
         seed=seed,

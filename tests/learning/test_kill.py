@@ -38,6 +38,11 @@ def test_killed_at_random_it_loses_nothing_and_goes_on_alike(forge):
     assert found["moments"] > 2, "kills hit the same few moments: delays no longer fit how long a run takes"
 
 
+def test_killed_with_targets_it_draws_the_same_ones_again(forge):
+    found = forge("kills", count=3, model="aimed")
+    assert found["kills"] == 3
+
+
 def test_killed_at_any_step_it_goes_on_alike(forge):
     found = forge("points", count=97, budget=12, seed=1)
     assert found["kills"] >= 4
@@ -49,7 +54,7 @@ def test_eight_clients_are_never_given_the_same_id_and_lose_nothing(forge):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["forest", "committee"])
+@pytest.mark.parametrize("model", ["forest", "committee", "aimed"])
 def test_a_hundred_random_kills(forge, model):
     found = forge("kills", count=100, model=model, seed=1)
     assert found["kills"] == 100

@@ -2,6 +2,16 @@
 
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
+from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
+from natsel.beliefs.targets import Targets
 
-__all__ = ["Belief", "CategoricalSamples", "GaussianFeatures", "GaussianSamples"]
+__all__ = [
+    "Belief",
+    "CategoricalSamples",
+    "DrawsCollapsed",
+    "GaussianFeatures",
+    "GaussianSamples",
+    "NoSurvivingDraw",
+    "Targets",
+]

@@ -6,7 +6,7 @@ Every joint objective relies on draw k being one and the same parameter vector a
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import torch
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from natsel.beliefs.arrays import as_indices, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief
-from natsel.beliefs.draws import checked_ids, checked_log_weights
+from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
 from natsel.memory import chunked
 
 
 @dataclass(frozen=True, eq=False)
-class CategoricalSamples(Belief):
+class CategoricalSamples(Weighted, Belief):
     """What K draws of a classifier say about N points.
 
     `log_probs_N_K_C` are log probabilities, each row summing to one; `log_weights_K` the log weights of the draws
@@ -36,6 +36,7 @@ class CategoricalSamples(Belief):
     log_weights_K: Tensor = None  # type: ignore[assignment]
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
+    learnt: Learnt | None = field(default=None, init=False, repr=False)
 
     points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
@@ -85,43 +86,43 @@ class CategoricalSamples(Belief):
         count, draws, classes = self.log_probs_N_K_C.shape
         return count, draws, classes
 
-    @property
-    def uniform(self) -> bool:
-        """Whether all draws weigh the same."""
-        return bool((self.log_weights_K == self.log_weights_K[0]).all())
-
     def condition(self, points: Any, labels: Any) -> Self:
         """The belief after seeing labels at some of its points: online Bayesian inference by re-weighting the draws.
 
             w_k' ∝ w_k Π_i p(y_i | x_i, ω_k)
 
+        `log_evidence` of the new belief is ln q of all labels so far. Give labels that the draws were not fitted to:
+        a label they know already would count twice. Spec 05, 5.
+
         >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.1, 0.9]]])
         >>> belief.condition([0], [1]).log_weights_K.exp().round(decimals=6).tolist()
         [0.1, 0.9]
+        """
+        return self._conditioned(self.log_likelihood(points, labels))
+
+    def log_likelihood(self, points: Any, labels: Any) -> Tensor:
+        """Σ_i ln p(y_i | x_i, ω_k) of labels at some of the points, one number a draw in float64.
+
+        >>> CategoricalSamples.from_probs([[[0.5, 0.5], [1.0, 0.0]]]).log_likelihood([0], [1]).tolist()
+        [-0.6931471805599453, -inf]
         """
         index = as_indices(points, len(self), self.device)
         labels_B = as_integers(labels, "labels").to(self.device)
         if labels_B.shape != index.shape:
             raise ValueError(
-                f"labels: expected {index.numel()} labels for {index.numel()} points, found {labels_B.numel()}"
+                f"labels: expected {index.numel()} labels for {index.numel()} points, found {labels_B.numel()}; pass"
+                " one a point"
             )
         if labels_B.numel() and not bool(((labels_B >= 0) & (labels_B < self.shape[2])).all()):
             raise ValueError(
-                f"labels: classes run from 0 to {self.shape[2] - 1}, found {labels_B.min()}..{labels_B.max()}"
+                f"labels: classes run from 0 to {self.shape[2] - 1}, found {labels_B.min()}..{labels_B.max()}; number"
+                " the classes so"
             )
-        seen_B_K = self.log_probs_N_K_C[index, :, labels_B].double()
-        log_weights_K = self.log_weights_K + seen_B_K.sum(0)
-        if not bool(log_weights_K.isfinite().any()):
-            raise ValueError("labels: no draw gives these labels any probability; retrain instead of conditioning")
-        return self._trusted(log_weights_K=log_weights_K.log_softmax(0))
 
-    def effective_draws(self) -> float:
-        """1 / Σ w²: how many equally weighted draws the weights are worth.
+        def seen(part: slice) -> Tensor:
+            return self.log_probs_N_K_C[index[part], :, labels_B[part]].double()
 
-        >>> round(CategoricalSamples.from_probs([[[0.5, 0.5], [0.5, 0.5]]]).effective_draws(), 6)
-        2.0
-        """
-        return float(torch.exp(-(2 * self.log_weights_K).logsumexp(0)))
+        return summed(seen, len(index), self.log_weights_K)
 
 
 def _check_shape(array: Tensor, name: str) -> None:

@@ -120,7 +120,8 @@ def _load(arrays: Arrays, path: str | Path) -> Belief:
     if name not in kinds:
         raise ValueError(f"path: {path} holds an unknown kind of belief {name!r}; known are {', '.join(sorted(kinds))}")
     kind = kinds[name]
-    fields = kind.points + kind.draws
+    later = {"mean"} - arrays.shapes.keys()  # fields younger than the format, which have a default
+    fields = tuple(field for field in kind.points + kind.draws if field not in later)
     lost = [field for field in fields if field not in arrays.shapes]
     if lost:
         raise ValueError(f"path: {path} lacks {', '.join(lost)}, which every {name} has; write it again")

@@ -1,25 +1,28 @@
 """Gaussian beliefs: draws of Gaussian predictions, and points that are jointly Gaussian through their features.
 
     GaussianSamples    y | x_n, ω_k ~ N(mean_nk, variance_nk)
-    GaussianFeatures   f ~ N(0, Φ Φᵀ),  y_n = f_n + ε,  Var ε = noise            Φ = features_N_D
+    GaussianFeatures   f ~ N(mean, Φ Φᵀ),  y_n = f_n + ε,  Var ε = noise         Φ = features_N_D
 
 Features cover kernels (through a square root), gradients, last layers, Gaussian processes and black boxes: centred
-member predictions are features. `noise` is always a variance.  Specs 06, 08, 09.
+member predictions are features. `noise` is always a variance. Labels re-weight the draws of the one, and give the exact
+posterior of the other.  Specs 05, 06, 08, 09.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_tensor
+from natsel.beliefs.arrays import as_indices, as_tensor
 from natsel.beliefs.base import Belief
-from natsel.beliefs.draws import checked_ids, checked_log_weights
+from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
+from natsel.beliefs.updates import Update, gaussian_update
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSamples(Belief):
+class GaussianSamples(Weighted, Belief):
     """What K draws of a regressor say about N points: a mean and a noise variance for each.
 
     >>> len(GaussianSamples([[0.0, 1.0]], [[0.1, 0.1]]))
@@ -31,6 +34,7 @@ class GaussianSamples(Belief):
     log_weights_K: Tensor = None  # type: ignore[assignment]
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
+    learnt: Learnt | None = field(default=None, init=False, repr=False)
 
     points: ClassVar[tuple[str, ...]] = ("mean_N_K", "variance_N_K", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
@@ -54,14 +58,47 @@ class GaussianSamples(Belief):
         """
         weights_K = self.log_weights_K.exp()
         mean_N_K = self.mean_N_K.double()
-        centred_N_K = mean_N_K - (mean_N_K @ weights_K)[:, None]
+        mean_N = mean_N_K @ weights_K
+        centred_N_K = mean_N_K - mean_N[:, None]
         noise_N = self.variance_N_K.double() @ weights_K
-        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, self.draws_id, self.ids_N)
+        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, self.draws_id, self.ids_N, mean_N)
+
+    def condition(self, points: Any, labels: Any) -> Self:
+        """The belief after seeing real labels at some of its points, by re-weighting the draws.
+
+            w_k' ∝ w_k Π_i N(y_i; mean_ik, variance_ik)
+
+        Give labels that the draws were not fitted to: a label they know already would count twice.  Spec 05, 5.
+
+        >>> belief = GaussianSamples([[0.0, 2.0]], [[1.0, 1.0]])
+        >>> belief.condition([0], [1.0]).log_weights_K.exp().tolist()
+        [0.5, 0.5]
+        """
+        return self._conditioned(self.log_likelihood(points, labels))
+
+    def log_likelihood(self, points: Any, labels: Any) -> Tensor:
+        """Σ_i ln N(y_i; mean_ik, variance_ik) of labels at some of the points, one number a draw.
+
+        >>> GaussianSamples([[0.0, 1.0]], 1.0).log_likelihood([0], [0.0]).round(decimals=4).tolist()
+        [-0.9189, -1.4189]
+        """
+        index = as_indices(points, len(self), self.device)
+        labels_B = _checked_numbers(labels, index)
+
+        def seen(part: slice) -> Tensor:
+            variance_b_K = self.variance_N_K[index[part]].double()
+            gap_b_K = labels_B[part, None] - self.mean_N_K[index[part]].double()
+            return -0.5 * (gap_b_K.square() / variance_b_K + (2 * math.pi * variance_b_K).log())
+
+        return summed(seen, len(index), self.log_weights_K)
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianFeatures(Belief):
     """N jointly Gaussian points with covariance Φ Φᵀ, seen through noise of the given variance (one, or one a point).
+
+    `mean` is what is expected of each point, 0 unless given; information in features does not depend on it, what labels
+    tell does.
 
     >>> GaussianFeatures([[1.0, 0.0], [0.0, 1.0]], noise=0.5).noise_N.tolist()
     [0.5, 0.5]
@@ -71,17 +108,23 @@ class GaussianFeatures(Belief):
     noise: Any = 1.0
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
+    mean: Any = 0.0
+    updates: tuple[Update, ...] = field(default=(), init=False, repr=False)
 
-    points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "ids_N", "mean")
 
     def __post_init__(self) -> None:
         features_N_D = as_tensor(self.features_N_D, "features_N_D")
         _check_matrix(features_N_D, "features_N_D", "points, features")
-        noise_N = _positive(self.noise, "noise", features_N_D, (features_N_D.shape[0],))
+        count = (features_N_D.shape[0],)
+        mean_N = _broadcast(self.mean, "mean", features_N_D, count).double()
+        if not bool(mean_N.isfinite().all()):
+            raise ValueError("mean: found NaN or infinity; check the model's output before scoring")
         self._set(
             features_N_D=features_N_D,
-            noise=noise_N.double(),
+            noise=_positive(self.noise, "noise", features_N_D, count).double(),
             ids_N=checked_ids(self.ids_N, features_N_D.shape[0], features_N_D.device),
+            mean=mean_N,
         )
 
     @property
@@ -89,6 +132,75 @@ class GaussianFeatures(Belief):
         """The noise variance of each point."""
         noise_N: Tensor = self.noise
         return noise_N
+
+    @property
+    def mean_N(self) -> Tensor:
+        """What is expected of each point."""
+        mean_N: Tensor = self.mean
+        return mean_N
+
+    @property
+    def log_evidence(self) -> float:
+        """ln p of all labels conditioned on so far; 0 before the first."""
+        return sum((update.log_evidence for update in self.updates), 0.0)
+
+    def condition(self, points: Any, labels: Any) -> Self:
+        """The belief after seeing real labels at some of its points: the exact Gaussian posterior.
+
+        It goes by a draws_id of its own: beliefs without these labels no longer belong to it. Other points, such as
+        targets, follow by `with_weights_of`.  Spec 05, 5.
+
+        >>> belief = GaussianFeatures([[1.0], [2.0]], noise=1.0).condition([0], [2.0])
+        >>> belief.mean_N.tolist(), belief.features_N_D.square().sum(1).round(decimals=6).tolist()
+        ([1.0, 2.0], [0.5, 2.0])
+        """
+        index = as_indices(points, len(self), self.device)
+        labels_B = _checked_numbers(labels, index)
+        if len(index) == 0:
+            return self
+        return self._updated(
+            gaussian_update(self.features_N_D[index], self.noise_N[index], labels_B - self.mean[index])
+        )
+
+    def with_weights_of(self, other: "GaussianFeatures") -> Self:
+        """This belief after the labels that another, in the same feature space, was conditioned on.
+
+        >>> pool, targets = GaussianFeatures([[1.0]], draws_id="a"), GaussianFeatures([[2.0]], draws_id="a")
+        >>> targets.with_weights_of(pool.condition([0], [2.0])).mean_N.tolist()
+        [2.0]
+        """
+        if not isinstance(other, GaussianFeatures):
+            raise ValueError(
+                f"other: expected GaussianFeatures, found {type(other).__name__}; predict both with one model"
+            )
+        done = len(self.updates)
+        same = len(other.updates) >= done and all(
+            mine is theirs for mine, theirs in zip(self.updates, other.updates, strict=False)
+        )
+        if not same:
+            raise ValueError(
+                "other: this belief was conditioned on other labels; start from the belief before any label"
+            )
+        belief = self
+        for update in other.updates[done:]:
+            if len(update.shift_D) != self.features_N_D.shape[1]:
+                found = f"{len(update.shift_D)} and {self.features_N_D.shape[1]}"
+                raise ValueError(f"other: the beliefs have {found} features; predict both with one model")
+            belief = belief._updated(update)
+        if belief.draws_id != other.draws_id:
+            raise ValueError(
+                f"other: its draws are {other.draws_id!r} and these would be {belief.draws_id!r}; predict both with one"
+                " fitted model"
+            )
+        return belief
+
+    def _updated(self, update: Update) -> Self:
+        belief = self._trusted(
+            features_N_D=update.features(self.features_N_D), mean=self.mean_N + update.mean(self.features_N_D)
+        )
+        name = None if self.draws_id is None else f"{self.draws_id} given {update.name}"
+        belief._set(updates=(*self.updates, update), draws_id=name)
+        return belief
 
 
 def _check_matrix(array: Tensor, name: str, axes: str) -> None:
@@ -101,14 +213,31 @@ def _check_matrix(array: Tensor, name: str, axes: str) -> None:
         raise ValueError(f"{name}: found NaN or infinity in row {row}; check the model's output before scoring")
 
 
-def _positive(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _checked_numbers(labels: Any, index: Tensor) -> Tensor:
+    labels_B = as_tensor(labels, "labels").to(index.device, torch.float64)
+    labels_B = labels_B.reshape(1) if labels_B.ndim == 0 else labels_B
+    if labels_B.shape != index.shape:
+        raise ValueError(
+            f"labels: expected {index.numel()} labels for {index.numel()} points, found {labels_B.numel()}; pass one a"
+            " point"
+        )
+    if not bool(labels_B.isfinite().all()):
+        raise ValueError("labels: found NaN or infinity; leave out points without a label")
+    return labels_B
+
+
+def _broadcast(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
     values = as_tensor(array, name).to(like.device)
     try:
-        values = torch.broadcast_to(values, shape)
+        return torch.broadcast_to(values, shape)
     except RuntimeError:
         raise ValueError(
             f"{name}: expected shape {shape}, found {tuple(values.shape)}; pass one value or one each"
         ) from None
+
+
+def _positive(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    values = _broadcast(array, name, like, shape)
     wrong = values[~((values > 0) & values.isfinite())]
     if len(wrong):
         raise ValueError(

@@ -11,8 +11,13 @@ from natsel.beliefs import Belief
 from natsel.capabilities import Capability, Search
 from natsel.objectives import (
     EIG,
+    EPIG,
+    JEPIG,
+    JPIG,
+    PIG,
     SERVES,
     Entropy,
+    EPIGChi2,
     ExpectedEntropy,
     Facts,
     InformationGain,
@@ -22,6 +27,7 @@ from natsel.objectives import (
     Random,
     StdDev,
     Surprise,
+    TaughtJEPIG,
     Variance,
     VariationRatio,
     offers,
@@ -62,6 +68,9 @@ def missing(method: Method, belief: type[Belief]) -> Capability:
 
 
 _BATCHBALD = "Kirsch, van Amersfoort & Gal 2019"
+_JEPIG = "Kirsch et al. 2021, test distribution–aware active learning"
+_PIG = "Mindermann et al. 2022; Kirsch 2024"
+_EPIG = "Bickford Smith, Kirsch et al. 2023"
 _STOCHASTIC = "Kirsch et al. 2023, stochastic batch acquisition"
 
 METHODS: dict[str, Method] = {
@@ -82,6 +91,37 @@ METHODS: dict[str, Method] = {
         Method(EIG(), Softmax(beta=8), "softmax-bald", source=_STOCHASTIC, note="beta = 8; at 1 it is nearly uniform"),
         Method(EIG(), SoftRank(beta=1), "softrank-bald", source=_STOCHASTIC, note="beta = 1"),
         Method(EIG(), Exhaustive(), "best-bald", source="definition", note="tries every batch: tiny pools only"),
+        Method(
+            EPIG(),
+            TopK(),
+            "epig",
+            aliases=("expected-predictive-information-gain", "mean-marginal-information-gain"),
+            source=_EPIG,
+            note="for one label at a time; in batches it picks copies",
+        ),
+        Method(EPIG(), Power(beta=8), "power-epig", source=_EPIG, note="beta = 8, as for BALD"),
+        Method(EPIG(), Greedy(), "batch-epig", aliases=("batchepig",), source=_EPIG, note="no 1 − 1/e guarantee"),
+        Method(EPIGChi2(), TopK(), "epig-chi2", source="second-order expansion", note="nearly EPIG, at BALD's price"),
+        Method(
+            JEPIG(),
+            TopK(),
+            "jepig",
+            aliases=("joint-information-gain",),
+            source="MacKay 1992; " + _JEPIG,
+            note="with few draws and many targets it is BALD",
+        ),
+        Method(JEPIG(), Greedy(), "batch-jepig", aliases=("batchjepig",), source=_JEPIG),
+        Method(
+            TaughtJEPIG(),
+            TopK(),
+            "jepig-distil",
+            source=_JEPIG,
+            note="trains a student on the targets: for natsel.ActiveLearner with targets=",
+        ),
+        Method(TaughtJEPIG(), Greedy(), "batch-jepig-distil", source=_JEPIG, note="as jepig-distil, for batches"),
+        Method(TaughtJEPIG("retrain", students=4), TopK(), "jepig-retrain", source=_JEPIG, note="four students"),
+        Method(PIG(), TopK(), "pig", aliases=("predictive-information-gain",), source=_PIG),
+        Method(JPIG(), TopK(), "jpig", aliases=("joint-predictive-information-gain",), source=_PIG),
         Method(Entropy(), TopK(), "entropy", aliases=("predictive-entropy",), source="Shannon 1948; Settles 2009"),
         Method(Entropy(), Power(beta=4), "power-entropy", source=_STOCHASTIC, note="beta = 4, the tuned value"),
         Method(Entropy(), Softmax(beta=4), "softmax-entropy", source=_STOCHASTIC, note="beta = 4"),

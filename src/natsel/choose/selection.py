@@ -103,9 +103,10 @@ class Selection:
         if len(self) == 0:
             return Explanation(self.method.name, (), 0.0, self.warnings)
         reading = Reading(None, None, torch.Generator().manual_seed(0))
-        state = read(EIG(), self.picked, reading)
+        picked = getattr(self.picked, "teacher", self.picked)  # a model compared with its students speaks for itself
+        state = read(EIG(), picked, reading)
         epistemic = state.scores().tolist()
-        aleatoric = read(ExpectedEntropy(), self.picked, reading).scores().tolist()
+        aleatoric = read(ExpectedEntropy(), picked, reading).scores().tolist()
         gains = [max(0.0, state.add(position)) for position in range(len(self))]
         picks = tuple(
             Pick(id, score, gain, alone, noise, max(0.0, alone - gain))

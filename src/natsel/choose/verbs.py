@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs import Belief, CategoricalSamples, Targets
 from natsel.beliefs.arrays import as_integers, as_tensor
 from natsel.capabilities import Capability, Picks
 from natsel.choose.registry import METHODS, Method, missing, resolve
@@ -24,7 +24,7 @@ def score(
     method: str | Method,
     belief: Belief,
     *,
-    targets: Belief | None = None,
+    targets: Belief | Targets | None = None,
     labels: Any = None,
     seed: int | torch.Generator = 0,
 ) -> Tensor:
@@ -45,7 +45,7 @@ def select(
     belief: Belief,
     k: int = 10,
     *,
-    targets: Belief | None = None,
+    targets: Belief | Targets | None = None,
     labels: Any = None,
     exclude: Any = None,
     seed: int | torch.Generator = 0,
@@ -53,8 +53,10 @@ def select(
 ) -> Selection:
     """The k points to take next, as ids of the user's data, best first.
 
-    `exclude` holds ids that must not be picked (ids the belief does not know are no error); the same `seed` gives the
-    same selection. `progress` is called with 1 after each pick of a search that builds its batch step by step.
+    `targets` is the belief about the inputs that matter (or `natsel.Targets`, with weights or labels), from the same
+    draws; objectives such as EPIG need it. `exclude` holds ids that must not be picked (ids the belief does not know
+    are no error); the same `seed` gives the same selection. `progress` is called with 1 after each pick of a search
+    that builds its batch step by step.
 
     >>> from natsel.beliefs import CategoricalSamples
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.9, 0.1]], [[1.0, 0.0], [0.0, 1.0]]])
@@ -78,7 +80,12 @@ def select(
         indices=belief.ids_N[picks.positions.to(belief.device)].cpu().numpy(),
         scores=picks.scores,
         total=picks.total,
-        warnings=(*_belief_warnings(chosen, belief), *_pick_warnings(chosen, state, picks), *picks.notes),
+        warnings=(
+            *_belief_warnings(chosen, belief),
+            *getattr(state, "warnings", ()),
+            *_pick_warnings(chosen, state, picks),
+            *picks.notes,
+        ),
         method=chosen,
         picked=belief[picks.positions],
         log_prob=picks.log_prob,
@@ -109,9 +116,8 @@ def _generator(seed: int | torch.Generator) -> torch.Generator:
         raise ValueError(f"seed: expected an integer below 2**63 or a torch.Generator, found {seed!r}") from None
 
 
-def _reading(belief: Belief, targets: Belief | None, labels: Any, generator: torch.Generator) -> Reading:
-    if targets is not None and not isinstance(targets, Belief):
-        raise ValueError(f"targets: expected a belief about the targets, found {type(targets).__name__}")
+def _reading(belief: Belief, given: Belief | Targets | None, labels: Any, generator: torch.Generator) -> Reading:
+    targets = None if given is None else Targets.of(given)
     if labels is None:
         return Reading(targets, None, generator)
     if isinstance(belief, CategoricalSamples):
@@ -176,10 +182,10 @@ def _watch(state: Any, progress: Callable[[int], None]) -> None:
 
 
 def _belief_warnings(method: Method, belief: Belief) -> tuple[str, ...]:
-    draws = getattr(belief, "log_weights_K", None)
-    if draws is not None and draws.shape[0] == 1 and "W" in method.facts.quantity:
-        return ("one draw: nothing can be learned about the parameters from a single draw; every gain is 0",)
-    return ()
+    draws, known = getattr(belief, "log_weights_K", None), tuple(getattr(belief, "warnings", ()))
+    if draws is not None and draws.shape[0] == 1 and (method.facts.needs_targets or "W" in method.facts.quantity):
+        return (*known, "one draw: nothing can be learned about the parameters from a single draw; every gain is 0")
+    return known
 
 
 def _pick_warnings(method: Method, state: Any, picks: Picks) -> tuple[str, ...]:

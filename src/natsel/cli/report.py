@@ -19,13 +19,15 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Write one self-contained HTML page about an experiment: curves, labels saved, what was picked and why."""
-    from natsel.experiments.publish import publish
+    from natsel.experiments.publish import Published, publish
 
     published = publish(folder, out)
     if as_json:
         print_json(published.as_dict())
-    else:
+    elif isinstance(published, Published):
         tell(published)
+    else:
+        typer.echo(published.told())
     if open_it:
         import webbrowser
 

@@ -8,9 +8,11 @@ import typer
 from natsel.cli.output import print_json, warn
 
 if TYPE_CHECKING:
-    from natsel.experiments.publish import Published
+    from natsel.experiments.plan import Plan
+    from natsel.experiments.publish import Published, PublishedPlan
     from natsel.experiments.recipe import Recipe
-    from natsel.experiments.run import Outcome
+    from natsel.experiments.run import Outcome, Report
+    from natsel.experiments.suite import Ended
     from natsel.experiments.summary import Row
 
 NAME = "run"
@@ -28,6 +30,9 @@ def command(
         str | None, typer.Option(help="Other methods: names with commas, power-bald:beta=4 to set a parameter.")
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Other seeds, for example 0-4 or 0,3.")] = None,
+    variants: Annotated[
+        str | None, typer.Option(help="Parts of a recipe that has several, with commas; all if not given.")
+    ] = None,
     budget: Annotated[int | None, typer.Option(min=1, help="Another number of labels in all.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="Runs side by side.")] = 2,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is if not given.")] = None,
@@ -42,17 +47,21 @@ def command(
         return
     if recipe is None:
         raise ValueError("recipe: name one, or a .toml file; natsel run --list shows those that ship")
-    from natsel.experiments.__main__ import adjusted
-    from natsel.experiments.recipe import load_recipe
+    from natsel.experiments.plan import load_plan
 
-    chosen = adjusted(load_recipe(recipe, full=full), methods=methods, seeds=seeds, budget=budget)
+    plan = load_plan(recipe, full=full, variants=variants)
+    chosen = plan.adjusted(methods=methods, seeds=seeds, budget=budget)
     place = folder or Path("runs") / chosen.name
-    options = [
-        f"--{name} {value}" for name, value in (("methods", methods), ("seeds", seeds), ("budget", budget)) if value
-    ]
-    said = ["natsel", "run", recipe, *options, *(["--full"] if full else [])]
-    outcome, published = perform(chosen, place, processes=processes, device=device, fresh=fresh, command=said)
-    show(outcome, published, as_json=as_json)
+    given = (("variants", variants), ("methods", methods), ("seeds", seeds), ("budget", budget))
+    said = ["natsel", "run", recipe, *(f"--{name} {value}" for name, value in given if value)]
+    said += ["--full"] if full else []
+    options: dict[str, Any] = {"processes": processes, "device": device, "fresh": fresh, "command": said}
+    if chosen.recipe is not None:
+        outcome, published = perform(chosen.recipe, place, **options)
+        show(outcome, published, as_json=as_json)
+    else:
+        ended, found = perform_plan(chosen, place, **options)
+        show_plan(ended, found, as_json=as_json)
 
 
 def perform(recipe: "Recipe", folder: Path, **options: Any) -> "tuple[Outcome, Published | None]":
@@ -68,9 +77,56 @@ def perform(recipe: "Recipe", folder: Path, **options: Any) -> "tuple[Outcome, P
         raise
     if len(outcome.failed) and not outcome.done and not outcome.skipped:
         return outcome, None
-    from natsel.experiments.publish import publish  # waits for torch, which the workers need not
+    from natsel.experiments.publish import publish_experiment  # waits for torch, which the workers need not
 
-    return outcome, publish(folder)
+    return outcome, publish_experiment(folder, folder / "report.html")
+
+
+def perform_plan(plan: "Plan", folder: Path, **options: Any) -> "tuple[Ended, PublishedPlan | None]":
+    """Run the variants of a plan one after another, each with a live board, or its study; then write the report."""
+    from contextlib import ExitStack
+
+    from natsel.cli.live import live
+    from natsel.experiments.publish import PublishedPlan, publish
+    from natsel.experiments.suite import run_plan
+
+    boards = ExitStack()
+
+    def board(variant: str) -> "Report":
+        boards.close()  # that of the variant before
+        if variant not in plan.recipes:
+            return lambda event: typer.echo(event.get("text", ""), err=True)
+        typer.echo(f"{plan.name}: {variant}", err=True)
+        return boards.enter_context(live(plan.recipes[variant]))
+
+    try:
+        with boards:
+            ended = run_plan(plan, folder, progress=board, **options)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted: nothing told is lost; the same command goes on in {folder}", err=True)
+        raise
+    if ended.failed and not ended.finished:
+        return ended, None
+    published = publish(folder)
+    assert isinstance(published, PublishedPlan)
+    return ended, published
+
+
+def show_plan(ended: "Ended", published: "PublishedPlan | None", *, as_json: bool) -> None:
+    """The result of a plan for people or machines; exit code 1 where runs failed."""
+    failed = [
+        {"variant": variant, "method": method, "seed": seed, "error": error}
+        for variant, method, seed, error in ended.failed
+    ]
+    if as_json:
+        found = {} if published is None else published.as_dict()
+        print_json({"folder": str(ended.folder), "finished": ended.finished} | found | {"failed": failed})
+    else:
+        if published is not None:
+            typer.echo(published.told())
+        warn([f"{one['variant']}: {one['method']} seed {one['seed']} failed: {one['error']}" for one in failed])
+    if failed:
+        raise typer.Exit(1)
 
 
 def show(outcome: "Outcome", published: "Published | None", *, as_json: bool) -> None:
@@ -92,9 +148,13 @@ def tell(published: "Published") -> None:
     """The result for people: a table, the sentence, and where the report is."""
     from rich.console import Console
 
+    from natsel.experiments.verdicts import lines_of
+
     console = Console(highlight=False)
     console.print(f"\nLabels needed to reach a test {published.experiment.metric} (saved against random):")
     console.print(_table(published))
+    for verdict in lines_of(published.experiment.claims):
+        console.print(verdict, soft_wrap=True, markup=False)
     console.print(published.sentence, style="bold", soft_wrap=True, markup=False)
     console.print(f"The report: {published.page}", soft_wrap=True, markup=False)
 
@@ -133,9 +193,10 @@ def _saving(row: "Row") -> str:
 
 
 def _list(as_json: bool) -> None:
-    from natsel.experiments.recipe import load_recipe, recipe_names
+    from natsel.experiments.plan import load_plan
+    from natsel.experiments.recipe import recipe_names
 
-    recipes = [load_recipe(name) for name in recipe_names()]
+    recipes = [load_plan(name) for name in recipe_names()]
     if as_json:
         print_json([recipe.as_dict() for recipe in recipes])
         return

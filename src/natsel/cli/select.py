@@ -31,6 +31,17 @@ def command(
     logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits.")] = False,
     key: Annotated[str | None, typer.Option(help="The array to read, where the file holds several.")] = None,
     single_draw: Annotated[bool, typer.Option("--single-draw", help="Read \\[points, classes] as one draw.")] = False,
+    targets: Annotated[
+        Path | None,
+        typer.Option(help="Predictions for the inputs that matter, from the same draws, in the same format (epig)."),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Known labels of the points: one a line in their order, or lines of id,label (ig, pig)."),
+    ] = None,
+    target_labels: Annotated[
+        Path | None, typer.Option(help="Known labels of the targets, one a line in their order (pig, jpig).")
+    ] = None,
     exclude: Annotated[
         Path | None, typer.Option(help="A file of ids not to pick, one integer a line; # starts a comment.")
     ] = None,
@@ -52,7 +63,12 @@ def command(
 
             place = stack.enter_context(atomically(out))  # first, so that a wrong folder costs no work
         left_out = read_ids(exclude) if exclude is not None else None
-        selection = _select(method, _belief(file, kind, key, single_draw), k, left_out, seed)
+        belief = _belief(file, kind, key, single_draw)
+        known = {
+            "labels": read_labels(labels, belief, "labels") if labels is not None else None,
+            "targets": _targets(targets, target_labels, kind, key, single_draw),
+        }
+        selection = _select(method, belief, k, known, left_out, seed)
         explanation = selection.explain() if explain or as_json or out is not None else None
         if out is not None and explanation is not None:
             place.write_text(as_csv(rows(explanation)), encoding="utf-8")
@@ -81,6 +97,53 @@ def read_ids(path: Path) -> list[int]:
     return ids
 
 
+def read_labels(path: Path, belief: "Belief", name: str) -> list[float]:
+    """The labels in a file, one a line in the order of the points, or lines of id,label in any order."""
+    from natsel.beliefs import CategoricalSamples
+    from natsel.containers import readable
+
+    with readable(path):
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    read: Any = int if isinstance(belief, CategoricalSamples) else float
+    values: list[float] = []
+    pairs: list[tuple[int, float]] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.split("#")[0].strip()
+        if not text or text.replace(" ", "").lower() in ("id,label", "label"):
+            continue
+        try:
+            *id, label = text.split(",")
+            if id:
+                pairs.append((int(*id), read(label)))
+            else:
+                values.append(read(label))
+        except (ValueError, TypeError):
+            kind = "a class number" if read is int else "a number"
+            raise ValueError(
+                f"{name}: {path} line {number} should hold {kind}, or id,label; found {text!r}; correct the line"
+            ) from None
+    if not pairs:
+        return values
+    named, ids = dict(pairs), belief.ids_N.tolist()
+    wrong = ["lines with an id and lines without"] if values else []
+    wrong += [f"two labels for id {id}" for id, label in pairs if named[id] != label]
+    wrong += [f"no label for id {id}" for id in ids if id not in named]
+    if wrong:
+        raise ValueError(f"{name}: {path} has {wrong[0]}; give every point one label as id,label")
+    return [named[id] for id in ids]
+
+
+def _targets(path: Path | None, labels: Path | None, kind: Any, key: str | None, single_draw: bool) -> Any:
+    from natsel.beliefs.targets import Targets
+
+    if path is None:
+        if labels is not None:
+            raise ValueError("--target-labels are labels of targets; pass their predictions as --targets FILE")
+        return None
+    belief = _belief(path, kind, key, single_draw)
+    return Targets(belief, labels=None if labels is None else read_labels(labels, belief, "target-labels"))
+
+
 def _kind(log_probs: bool, probs: bool, logits: bool) -> Any:
     flags = {"log-probs": log_probs, "probs": probs, "logits": logits}
     given = [kind for kind, on in flags.items() if on]
@@ -100,15 +163,22 @@ def _belief(path: Path, kind: Any, key: str | None, single_draw: bool) -> "Belie
     return read_predictions(path, kind, key=key, single_draw=single_draw)
 
 
-def _select(method: str, belief: "Belief", k: int, exclude: list[int] | None, seed: int) -> "Selection":
+def _select(
+    method: str, belief: "Belief", k: int, known: dict[str, Any], exclude: list[int] | None, seed: int
+) -> "Selection":
     import natsel
     from natsel.capabilities import Capability
     from natsel.choose import resolve
 
+    facts = resolve(method).facts
+    if facts.needs_targets and known["targets"] is None:
+        raise ValueError(f"{method} asks what is learned about targets; pass their predictions as --targets FILE")
+    if facts.needs_labels and known["labels"] is None:
+        raise ValueError(f"{method} weighs labels that are known; pass them as --labels FILE")
     if Capability.GAINS not in resolve(method).search.needs:
-        return natsel.select(method, belief, k, exclude=exclude, seed=seed)
+        return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed)
     with progress(k, method) as step:
-        return natsel.select(method, belief, k, exclude=exclude, seed=seed, progress=step)
+        return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed, progress=step)
 
 
 def _report(selection: "Selection", explanation: "Explanation", k: int, seed: int) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from natsel.data.dataset import DataSet as DataSet
 from natsel.data.examples import Examples as Examples
 from natsel.data.folders import AbsentData as AbsentData
+from natsel.data.groups import counted as counted
+from natsel.data.groups import regrouped as regrouped
 from natsel.data.images import image_folder as image_folder
 from natsel.data.load import load as load
 from natsel.data.load import names as names
+from natsel.data.made import gp_line as gp_line
 from natsel.data.made import two_bells as two_bells
 from natsel.data.made import two_moons as two_moons
 from natsel.data.pool import Pool as Pool

@@ -2,6 +2,7 @@
 
 two moons   two interleaved half circles with Gaussian noise
 two bells   x ~ Student-t(ν=5, 0, 0.8·I),  p(y=1|x) = Φ(20·(tanh 2x₁ − x₂))       (spec 06)
+gp line     x = 1, 3, 5 …,  f ~ GP(0, exp(−(x−x')²/2ℓ²)),  y = f(x) + N(0, 1)      (spec 06)
 """
 
 from collections.abc import Callable
@@ -44,12 +45,26 @@ def two_bells(count: int = 2000, seed: int = 0) -> Examples:
     return Examples(inputs_N_D.astype(np.float32), labels, ("0", "1"))
 
 
+def gp_line(count: int = 8, length_scale: float = 2.0, seed: int = 0) -> Examples:
+    """Noisy values of a random smooth function at the first odd numbers: what a Gaussian process is exact about.
+
+    >>> gp_line(3).inputs.ravel().tolist()
+    [1.0, 3.0, 5.0]
+    """
+    generator = np.random.default_rng(derive(seed, "gp-line"))
+    x_N = np.arange(1.0, 2 * count, 2)
+    covariance_N_N = np.exp(-((x_N[:, None] - x_N) ** 2) / (2 * length_scale**2)) + np.eye(count)
+    labels = np.linalg.cholesky(covariance_N_N) @ generator.standard_normal(count)
+    return Examples(x_N[:, None].astype(np.float32), labels)
+
+
 def _moons() -> DataSet:
     return DataSet("two-moons", two_moons(), two_moons(seed=1), None, "table", ABOUT["two-moons"])
 
 
 def _bells() -> DataSet:
-    return DataSet("two-bells", two_bells(10_000), two_bells(10_000, seed=1), None, "table", ABOUT["two-bells"])
+    # As many as the largest pool of the published runs; recipes take a part.
+    return DataSet("two-bells", two_bells(100_000), two_bells(10_000, seed=1), None, "table", ABOUT["two-bells"])
 
 
 def _packaged(name: str, loader: str, kind: Kind = "table") -> Callable[[], DataSet]:
@@ -86,3 +101,6 @@ MADE: dict[str, Callable[[], DataSet]] = {
     "two-moons": _moons,
     "two-bells": _bells,
 }
+
+STREAMS: dict[str, Callable[..., Examples]] = {"two-moons": two_moons, "two-bells": two_bells}
+"""Sets drawn from a formula: (count, seed=…) gives as many fresh examples as are wanted."""

@@ -7,29 +7,13 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.contenders import contenders, seed_list
-from natsel.experiments.recipe import Recipe, load_recipe, recipe_names
-from natsel.experiments.run import Outcome, run
-
-
-def adjusted(
-    recipe: Recipe, *, methods: str | None = None, seeds: str | None = None, budget: int | None = None
-) -> Recipe:
-    """A recipe with what a command line says otherwise.
-
-    >>> adjusted(load_recipe("digits"), methods="bald", seeds="0-2", budget=40).seeds
-    (0, 1, 2)
-    """
-    return replace(
-        recipe,
-        methods=recipe.methods if methods is None else contenders(methods, recipe.methods),
-        seeds=recipe.seeds if seeds is None else seed_list(seeds),
-        budget=recipe.budget if budget is None else budget,
-    )
+from natsel.experiments.plan import load_plan
+from natsel.experiments.recipe import recipe_names
+from natsel.experiments.run import Outcome, Report
+from natsel.experiments.suite import run_plan
 
 
 def line(event: dict[str, Any], began: float) -> str:
@@ -47,6 +31,8 @@ def line(event: dict[str, Any], began: float) -> str:
             return f"{at}{who}: was finished before"
         case "failed":
             return f"{at}{who}: FAILED: {event['error']}"
+        case "said":
+            return f"{at}{event['text']}"
         case _:
             return ""
 
@@ -59,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="where journals and results go (default: runs/RECIPE)")
     parser.add_argument("--methods", help="names with commas between, for example random,power-bald:beta=4")
     parser.add_argument("--seeds", help="for example 0-5")
+    parser.add_argument("--variants", help="parts of the recipe with commas between, for example redundant")
     parser.add_argument("--budget", type=int, help="labels in all")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--device", help="cpu, cuda …")
@@ -68,22 +55,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began = time.monotonic()
 
-    def show(event: dict[str, Any]) -> None:
-        text = line(event, began)
-        if text:
-            print(text, flush=True)
+    def showing(variant: str) -> Report:
+        def show(event: dict[str, Any]) -> None:
+            who = {"method": f"{variant} {event['method']}"} if variant and "method" in event else {}
+            text = line(event | who, began)
+            if text:
+                print(text, flush=True)
+
+        return show
 
     try:
-        recipe = load_recipe(given.recipe, full=given.full)
-        recipe = adjusted(recipe, methods=given.methods, seeds=given.seeds, budget=given.budget)
-        outcome = run(
-            recipe,
-            given.folder or Path("runs") / recipe.name,
+        plan = load_plan(given.recipe, full=given.full, variants=given.variants)
+        plan = plan.adjusted(methods=given.methods, seeds=given.seeds, budget=given.budget)
+        ended = run_plan(
+            plan,
+            given.folder or Path("runs") / plan.name,
             processes=given.processes,
             device=given.device,
             fresh=given.fresh,
             minutes=given.minutes,
-            progress=show,
+            progress=showing,
             command=["python", "-m", "natsel.experiments", *arguments],
         )
     except (ValueError, OSError) as refusal:
@@ -91,13 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    print(summary(outcome), flush=True)
-    if outcome.done or outcome.skipped:
+    for outcome in ended.outcomes.values():
+        print(summary(outcome), flush=True)
+    if plan.study or ended.finished or ended.left:
         from natsel.experiments.publish import publish
 
-        published = publish(outcome.folder)
-        print(published.sentence, f"The report: {published.page}", sep="\n", flush=True)
-    return 1 if outcome.failed or outcome.left else 0
+        try:
+            print(publish(ended.folder).told(), flush=True)
+        except ValueError as nothing:  # time was up before anything was measured
+            print(f"natsel: {nothing}", file=sys.stderr)
+    return 1 if ended.failed or ended.left else 0
 
 
 def summary(outcome: Outcome) -> str:

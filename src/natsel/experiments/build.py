@@ -1,19 +1,22 @@
 """From a recipe to what it names: the examples, the model and the initial labels.
 
-    published initial rows aside → validation → pool (and those rows again) → transforms
+    published initial rows aside → validation → targets set aside → pool (and those rows again)
+    → one scale → new classes → transforms of the pool
 
 The split follows from the recipe alone, so that all methods and seeds see the same pool; the initial labels follow
 from the seed, so that all methods of a seed start alike. Ids are row numbers of the training set; copy c of row r is
-r + c · (rows of the set), as in the published logs of Repeated-MNIST.
+r + c · (rows of the set), as in the published logs of Repeated-MNIST; junk from another set is numbered after them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from natsel.data import Examples, Pool
+from natsel.experiments.models import build_model as build_model
+from natsel.experiments.models import build_training as build_training
+from natsel.experiments.parts import part_of, taken
 from natsel.experiments.recipe import Recipe
 from natsel.seeds import derive
 
@@ -22,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """What all jobs of a recipe share; `first` are the ids that may be labelled at the start (no copies)."""
+    """What all jobs of a recipe share; `first` are the ids that may be labelled at the start (no copies, no junk)."""
 
     examples: Examples
     ids: Array
@@ -32,6 +35,10 @@ class Setting:
     kind: str
     scale: tuple[float, float]
     """Mean and standard deviation of the training pictures, in [0, 1]."""
+    targets: Examples | None = None
+    """Inputs set aside as targets, which are in no other part but perhaps the test."""
+    original: Array | None = None
+    """The classes of the pool before new ones were made of them."""
 
     def pool(self) -> Pool:
         """A pool for one job: pools remember labels."""
@@ -47,7 +54,7 @@ class Setting:
 
 
 def build_data(recipe: Recipe) -> Setting:
-    """Load and split the recipe's data, then transform the pool."""
+    """Load and split the recipe's data, give them their scale and classes, then transform the pool."""
     from natsel.data import load
 
     try:
@@ -58,40 +65,40 @@ def build_data(recipe: Recipe) -> Setting:
     order = np.random.default_rng(derive(recipe.data.seed, "split")).permutation(rows)
     aside = np.isin(order, _published(recipe)) if recipe.initial.how == "ids" else np.zeros(rows, dtype=bool)
     start, rest = order[aside], order[~aside]
-    validation, taken = _validation(recipe, data, rest)
-    rest = rest[taken:]
-    count = len(rest) if recipe.data.train is None else recipe.data.train - len(start)
-    if count < 0:
-        raise ValueError(f"data.train: {recipe.data.train} rows cannot hold the {len(start)} of initial.ids; raise it")
-    if count > len(rest):
-        raise ValueError(
-            f"data.train: asked for {recipe.data.train} rows of {recipe.data.set}, which has {len(start) + len(rest)}"
-            f" beside {taken} for validation; ask for fewer"
-        )
-    chosen = np.sort(np.concatenate([start, rest[:count]]))
+    validation, rest = _validation(recipe, data, rest)
+    test = part_of(data.test, recipe.data.test, derive(recipe.data.seed, "test"), "data.test")
+    targets, rest = _targets(recipe, data.train, test, rest)
+    chosen = np.sort(np.concatenate([start, _pool_rows(recipe, data.train, start, rest)]))
     examples = replace(data.train[chosen], masks={"row": chosen})
-    for number, transform in enumerate(recipe.data.transforms):
-        try:
-            examples = _transformed(examples, transform, derive(recipe.data.seed, "transform", number))
-        except ValueError as reason:
-            raise ValueError(f"data.transforms[{number}]: {reason}") from None
-    if not len(examples):
-        raise ValueError("data.transforms: they leave nothing of the pool; keep more")
+    parts: dict[str, Any] = {"pool": examples, "validation": validation, "test": test, "targets": targets}
+    if recipe.data.standardise:
+        parts = _standardised(parts, data.kind)
+    if recipe.data.classes is not None:
+        parts = _regrouped(parts, recipe.data.classes)
+    examples = _transformed_all(recipe, parts["pool"])
     row_N = np.asarray(examples.masks["row"])
     copy_N = np.asarray(examples.masks.get("copy", np.zeros_like(row_N)))
+    junk_N = np.asarray(examples.masks.get("junk", np.zeros(len(row_N), dtype=bool)))
+    ids = row_N + copy_N * rows
+    ids[junk_N] = rows * (1 + copy_N.max(initial=0)) + np.arange(junk_N.sum())
     return Setting(
         examples=replace(examples, masks={}),
-        ids=row_N + copy_N * rows,
-        first=np.flatnonzero(copy_N == 0),
-        validation=validation,
-        test=_part(data.test, recipe.data.test, derive(recipe.data.seed, "test"), "data.test"),
+        ids=ids,
+        first=np.flatnonzero((copy_N == 0) & ~junk_N),
+        validation=parts["validation"],
+        test=parts["test"],
         kind=data.kind,
         scale=_scale(data.train.inputs) if data.kind == "image" else (0.0, 1.0),
+        targets=parts["targets"],
+        original=examples.masks.get("original"),
     )
 
 
 def initial_ids(recipe: Recipe, setting: Setting, seed: int) -> Array:
-    """The ids labelled before the first round: the same for every method of a seed."""
+    """The ids labelled before the first round: the same for every method of a seed.
+
+    Of a new class that was made of several old ones, each is of another old class as far as these go.
+    """
     if recipe.initial.how == "ids":
         return _published(recipe)
     ids, purpose = setting.ids[setting.first], derive(seed, "initial")
@@ -101,130 +108,21 @@ def initial_ids(recipe: Recipe, setting: Setting, seed: int) -> Array:
     from natsel.data.transforms import balanced_start
 
     labels = np.asarray(setting.examples.labels)[setting.first]
-    return np.asarray(ids[balanced_start(labels, recipe.initial.value, purpose)])
+    if setting.original is None:
+        return np.asarray(ids[balanced_start(labels, recipe.initial.value, purpose)])
+    order = np.random.default_rng(derive(purpose, "balanced")).permutation(len(labels))
+    order = order[np.argsort(_turns(np.asarray(setting.original)[setting.first][order]), kind="stable")]
+    known = np.unique(labels[labels >= 0])
+    return np.asarray(ids[np.concatenate([order[labels[order] == one][: recipe.initial.value] for one in known])])
 
 
-def build_model(recipe: Recipe, setting: Setting, device: str | None = None) -> Any:
-    """A model as the recipe describes it, not fitted yet; one that cannot read the data is refused."""
-    arguments = dict(recipe.model)
-    kind, texts = arguments.pop("kind"), setting.kind == "text"
-    if texts and kind not in ("text", "frozen"):
-        raise ValueError(f"model.kind: {kind} wants numbers, and {recipe.data.set} holds texts; use text or frozen")
-    if kind == "text" and not texts:
-        raise ValueError(f"model.kind: text wants texts, and {recipe.data.set} holds none; use dropout or forest")
-    return _MODELS[kind](arguments, recipe, setting, device)
-
-
-def build_training(recipe: Recipe) -> Any:
-    """How the recipe trains: a preset, with whatever the recipe sets otherwise."""
-    from natsel.models.training import BATCHBALD, QUICK, STOCHASTIC, Training
-
-    settings = dict(recipe.training)
-    presets = {"batchbald": BATCHBALD, "stochastic": STOCHASTIC, "quick": QUICK, None: Training()}
-    preset = presets[settings.pop("preset", None)]
-    return replace(preset, **settings)
-
-
-def _dropout(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device: str | None) -> Any:
-    from natsel.models.dropout import Dropout
-
-    draws = arguments.pop("draws", 100)
-    return Dropout(_network(arguments, setting), draws=draws, training=build_training(recipe), device=device)
-
-
-def _ensemble(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device: str | None) -> Any:
-    from natsel.models.ensemble import Ensemble
-
-    members = arguments.pop("members", 5)
-    return Ensemble(_network(arguments, setting), members=members, training=build_training(recipe), device=device)
-
-
-def _forest(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device: str | None) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    from natsel.models.sklearn import Sklearn
-
-    forest = RandomForestClassifier(arguments.get("trees", 100), min_samples_leaf=arguments.get("leaf", 1))
-    return Sklearn(forest, smoothing=0.01)  # a leaf of one label is no certainty
-
-
-def _logistic(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device: str | None) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    from natsel.models.sklearn import Sklearn
-
-    estimator = LogisticRegression(C=arguments.get("strength", 1.0), max_iter=200, tol=1e-3)
-    return Sklearn(estimator, members=arguments.get("members", 20))
-
-
-def _text(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device: str | None) -> Any:
-    from natsel.models.text import TextModel
-
-    words = {"words": arguments.pop("words")} if "words" in arguments else {}
-    return TextModel(texts=setting.examples.inputs, head=_head(arguments, recipe, device), **words)
-
-
-def _frozen(arguments: dict[str, Any], recipe: Recipe, setting: Setting, device: str | None) -> Any:
-    from natsel.models.pretrained import BACKBONES, Frozen
-
-    usual = "minilm" if setting.kind == "text" else "efficientnet-lite0"
-    backbone = arguments.pop("backbone", usual)
-    wanted = "text" if backbone == "minilm" else "image"
-    if setting.kind != wanted:
-        raise ValueError(
-            f"model.backbone: {backbone} reads {wanted}s, and {recipe.data.set} is of kind {setting.kind};"
-            " choose another model"
-        )
-    make: Any = BACKBONES[backbone]
-    return Frozen(make(device=device), _head(arguments, recipe, device))
-
-
-def _head(arguments: dict[str, Any], recipe: Recipe, device: str | None) -> Any:
-    from natsel.models.heads import dropout_head, ensemble_head
-
-    ensemble = arguments.pop("head", "dropout") == "ensemble"
-    stranger = "draws" if ensemble else "members"
-    if stranger in arguments:
-        raise ValueError(f"model.{stranger}: this head does not take it; take it out, or choose the other head")
-    make: Callable[..., Any] = ensemble_head if ensemble else dropout_head
-    return make(**arguments, training=build_training(recipe), device=device)
-
-
-def _network(arguments: dict[str, Any], setting: Setting) -> Callable[[], Any]:
-    """What makes a network for the shape and the classes of the data."""
-    from natsel.models import networks
-
-    name, classes, shape = (
-        arguments.pop("network", "mlp"),
-        setting.examples.n_classes,
-        setting.examples.inputs.shape[1:],
-    )
-    mean, std = setting.scale
-    if name == "mlp":
-        features = int(np.prod(shape))
-        return lambda: networks.mlp(features, classes, **arguments)
-    if arguments:
-        raise ValueError(f"model.{next(iter(arguments))}: {name} does not take it; take it out, or use the network mlp")
-    sides = tuple(side for side in shape if side != 1)
-    if len(sides) != 2 or (name == "mnist-cnn" and sides != (28, 28)):
-        wanted = "grey pictures" + (" of 28×28" if name == "mnist-cnn" else "")
-        raise ValueError(
-            f"model.network: {name} wants {wanted}, found rows of shape {tuple(shape)}; use the network mlp"
-        )
-    if name == "mnist-cnn":
-        return lambda: networks.mnist_cnn(classes, mean=mean, std=std)
-    height, width = sides
-    return lambda: networks.emnist_cnn(classes, mean=mean, std=std, shape=(height, width))
-
-
-_MODELS: dict[str, Callable[[dict[str, Any], Recipe, Setting, str | None], Any]] = {
-    "dropout": _dropout,
-    "ensemble": _ensemble,
-    "forest": _forest,
-    "logistic": _logistic,
-    "text": _text,
-    "frozen": _frozen,
-}
+def _turns(classes: Array) -> Array:
+    """For each entry how many of its class come before it."""
+    turns = np.zeros(len(classes), dtype=np.int64)
+    for one in np.unique(classes):
+        members = np.flatnonzero(classes == one)
+        turns[members] = np.arange(len(members))
+    return turns
 
 
 def _published(recipe: Recipe) -> Array:
@@ -237,31 +135,93 @@ def _published(recipe: Recipe) -> Array:
     return np.array(MNIST_INITIAL, dtype=np.int64)
 
 
-def _validation(recipe: Recipe, data: Any, rest: Array) -> tuple[Examples | None, int]:
-    """The validation examples, and how many of the rest they take; a set's own validation part takes none."""
+def _validation(recipe: Recipe, data: Any, rest: Array) -> tuple[Examples | None, Array]:
+    """The validation examples, and what they leave of the rest; a set's own validation part leaves all."""
     count = recipe.data.validation
     if count == 0:
-        return None, 0
+        return None, rest
     if data.validation is not None:
         seed = derive(recipe.data.seed, "validation")
-        return _part(data.validation, count, seed, "data.validation"), 0
-    if count >= len(rest):
+        return part_of(data.validation, count, seed, "data.validation"), rest
+    if isinstance(count, int) and count >= len(rest):
         raise ValueError(f"data.validation: asked for {count} of {len(rest)} rows of {recipe.data.set}; ask for fewer")
-    return data.train[np.sort(rest[:count])], count
+    chosen, rest = taken(rest, data.train, count, "data.validation")
+    return data.train[np.sort(chosen)], rest
 
 
-def _part(examples: Examples, count: int | None, seed: int, key: str) -> Examples:
-    if count is None or count == len(examples):
-        return examples
-    if count > len(examples):
-        raise ValueError(f"{key}: asked for {count} of {len(examples)} rows; ask for fewer")
-    return examples[np.sort(np.random.default_rng(seed).permutation(len(examples))[:count])]
+def _targets(recipe: Recipe, train: Examples, test: Examples, rest: Array) -> tuple[Examples | None, Array]:
+    """The inputs set aside as targets, and what they leave of the training rows."""
+    wanted = recipe.target_inputs or {}
+    source, rows = wanted.get("from"), wanted.get("rows")
+    if source == "test":
+        return part_of(test, rows, derive(recipe.data.seed, "targets"), "target_inputs.rows"), rest
+    if source != "train":
+        return None, rest
+    if rows is None:
+        raise ValueError("target_inputs.rows: all rows as targets leave none for the pool; say how many")
+    chosen, rest = taken(rest, train, rows, "target_inputs.rows")
+    return train[np.sort(chosen)], rest
+
+
+def _pool_rows(recipe: Recipe, train: Examples, start: Array, rest: Array) -> Array:
+    wanted = recipe.data.train
+    if not isinstance(wanted, int):
+        return taken(rest, train, wanted, "data.train")[0]
+    count = wanted - len(start)
+    if count < 0:
+        raise ValueError(f"data.train: {wanted} rows cannot hold the {len(start)} of initial.ids; raise it")
+    if count > len(rest):
+        beside = len(train) - len(start) - len(rest)
+        raise ValueError(
+            f"data.train: asked for {wanted} rows of {recipe.data.set}, which has {len(start) + len(rest)}"
+            f" beside {beside} for validation and targets; ask for fewer"
+        )
+    return rest[:count]
+
+
+def _standardised(parts: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Every feature with mean 0 and deviation 1 over the pool; features that never vary stay at 0."""
+    if kind != "table":
+        raise ValueError(f"data.standardise: {kind} data keep their scale, networks know it; take it out")
+    pool = np.asarray(parts["pool"].inputs, dtype=np.float64)
+    mean_D, std_D = pool.mean(0), pool.std(0)
+    std_D[std_D == 0] = 1.0
+
+    def scaled(part: Examples) -> Examples:
+        return replace(part, inputs=((np.asarray(part.inputs) - mean_D) / std_D).astype(np.float32))
+
+    return {name: None if part is None else scaled(part) for name, part in parts.items()}
+
+
+def _regrouped(parts: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
+    from natsel.data.groups import regrouped
+
+    try:
+        return {name: None if part is None else regrouped(part, groups) for name, part in parts.items()}
+    except ValueError as reason:
+        raise ValueError(f"data.classes: {str(reason).removeprefix('groups: ')}") from None
+
+
+def _transformed_all(recipe: Recipe, examples: Examples) -> Examples:
+    for number, transform in enumerate(recipe.data.transforms):
+        try:
+            examples = _transformed(examples, transform, derive(recipe.data.seed, "transform", number))
+        except ValueError as reason:
+            raise ValueError(f"data.transforms[{number}]: {reason}") from None
+    if not len(examples):
+        raise ValueError("data.transforms: they leave nothing of the pool; keep more")
+    return examples
 
 
 def _transformed(examples: Examples, transform: dict[str, Any], seed: int) -> Examples:
     from natsel.data import transforms
 
     arguments = dict(transform)
+    if arguments["kind"] == "junk":
+        from natsel.data import load
+
+        junk = transforms.subsampled(load(arguments["set"]).train, arguments["count"], seed)
+        return transforms.with_junk(examples, junk)
     change = getattr(transforms, arguments.pop("kind").replace("-", "_"))
     return change(examples, **arguments, seed=seed)  # type: ignore[no-any-return]
 

@@ -92,3 +92,10 @@ def either(word: str, other: Check) -> Check:
         return None if value == word else other(value, key)
 
     return check
+
+
+def flag(value: Any, key: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{key}: expected true or false, found {value!r}")
+    return value

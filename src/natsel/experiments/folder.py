@@ -19,7 +19,7 @@ from typing import Any
 
 from natsel.experiments.recipe import Recipe, recipe_from
 
-_FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device")
+_FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
 
 
 @dataclass(frozen=True)

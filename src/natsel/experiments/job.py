@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from natsel.experiments.aims import build_targets
 from natsel.experiments.build import Setting, build_data, build_model, initial_ids
 from natsel.experiments.contenders import Contender
 from natsel.experiments.folder import journal_path
@@ -34,6 +35,7 @@ class Runner:
         if recipe.model["kind"] in ("dropout", "ensemble"):  # networks, which take their inputs from any device
             self.setting = self.setting.on(device)
         build_model(recipe, self.setting, device)
+        self.targets = build_targets(recipe, self.setting)
 
     def described(self) -> dict[str, Any]:
         """What a report says about the data."""
@@ -43,6 +45,7 @@ class Runner:
             "validation": 0 if setting.validation is None else len(setting.validation),
             "test": len(setting.test),
             "kind": setting.kind,
+            "targets": None if setting.targets is None else len(setting.targets),
             "classes": list(setting.examples.classes),
         }
 
@@ -62,6 +65,8 @@ class Runner:
             validation=self.setting.validation,
             test=self.setting.test,
             candidates=self.recipe.candidates,
+            targets=self.targets,
+            junk=self.recipe.junk,
             progress=lambda done, total: emit(_measured(learner, done)),
         )
         with learner:

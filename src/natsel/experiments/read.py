@@ -4,11 +4,13 @@ The journals are the truth; beside them `recipe.json` says what was wanted and `
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from natsel.experiments.claims import judged
 from natsel.experiments.contenders import Contender
 from natsel.experiments.folder import journal_path, read_document, read_outcome
 from natsel.experiments.recipe import Recipe, recipe_from
@@ -33,7 +35,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
         raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
     pictures, note = _thumbnails(recipe, curves) if thumbnails else ({}, "")
     last = document["runs"][-1] if document.get("runs") else {}
-    return Experiment(
+    experiment = Experiment(
         name=recipe.name,
         about=recipe.about,
         recipe=recipe.as_dict(),
@@ -48,6 +50,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
         notes=[*_failed(folder, recipe), *filter(None, [note])],
         versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
     )
+    return replace(experiment, claims=[verdict.as_dict() for verdict in judged(recipe.claims, experiment)])
 
 
 def _curve(path: Path, contender: Contender, seed: int) -> Curve:
@@ -97,8 +100,9 @@ def _thumbnails(recipe: Recipe, curves: list[Curve]) -> tuple[dict[int, Thumbnai
         return {}, f"What was picked is shown by number, because the data are not at hand ({absent})."
     if data.kind == "table":
         return {}, ""
-    ids = {id for curve in curves for id in (*curve.initial.ids, *curve.acquired)}
     inputs, rows = data.train.inputs, len(data.train)
+    copies = max((int(one.get("copies", 1)) for one in recipe.data.transforms), default=1)
+    ids = {id for curve in curves for id in (*curve.initial.ids, *curve.acquired) if id < rows * copies}  # not junk
     if data.kind == "text":
         return {id: str(inputs[id % rows]) for id in ids}, ""
     return {id: _bytes(np.asarray(inputs[id % rows])) for id in ids}, ""

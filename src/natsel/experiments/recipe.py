@@ -13,60 +13,41 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from natsel.experiments import schema
 from natsel.experiments.checks import closest, each, either, number, one_of, table, text, whole
 from natsel.experiments.contenders import Contender, contender
+from natsel.experiments.declared import Claim, claim
+from natsel.experiments.schema import MODELS as MODELS
+from natsel.experiments.schema import TRAINING as TRAINING
 
-_NETWORK = {"network": one_of("mnist-cnn", "emnist-cnn", "mlp"), "hidden": each(whole(1)), "dropout": number(0, 0.99)}
-
-MODELS: dict[str, dict[str, Any]] = {
-    "dropout": _NETWORK | {"draws": whole(1)},
-    "ensemble": _NETWORK | {"members": whole(1)},
-    "forest": {"trees": whole(1), "leaf": whole(1)},
-    "logistic": {"members": whole(1), "strength": number(0)},
-    "text": {"draws": whole(1), "hidden": each(whole(1)), "dropout": number(0, 0.99), "words": whole(1)},
-    "frozen": {
-        **{"backbone": one_of("efficientnet-lite0", "minilm"), "head": one_of("dropout", "ensemble")},
-        **{"draws": whole(1), "members": whole(1), "hidden": each(whole(1)), "dropout": number(0, 0.99)},
-    },
-}
-"""The kinds of model a recipe may name, and the arguments of each."""
-
-TRAINING = {
-    "preset": one_of("batchbald", "stochastic", "quick"),
-    "learning_rate": number(0),
-    "weight_decay": number(0),
-    "batch": whole(1),
-    "epoch_samples": either("all", whole(1)),
-    "max_epochs": whole(1),
-    "patience": whole(1),
-    "validation_draws": whole(0),
-}
-TRANSFORMS: dict[str, dict[str, Any]] = {
-    "repeated": {"copies": whole(1), "noise": number(0)},
-    "noisy-labels": {"share": number(0, 1)},
-    "imbalanced": {"shares": each(number(0, 1))},
-}
-_DATA = {
-    "set": text,
-    "train": either("all", whole(1)),
-    "validation": whole(0),
-    "test": either("all", whole(1)),
-    "seed": whole(0),
-    "transforms": each(lambda value, key: _transform(value, key), at_least=0),
-}
-_INITIAL = {"per_class": whole(1), "count": whole(0), "ids": either("published", each(whole(0)))}
+Counts = int | tuple[int | None, ...] | None
+"""How many rows: so many, so many of each class (None: all of it), or all there are."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """Which examples: a set's name, how many of each part (None: all there are), and what is done to the pool."""
+    """Which examples: a set's name, how many of each part (None: all there are), and what is done to them.
+
+    Counts may be lists, one for each class of the set. `classes` are new classes made of old ones, made after
+    counting; `standardise` gives every feature mean 0 and deviation 1 over the pool; `transforms` change the pool.
+    """
 
     set: str
-    train: int | None = None
-    validation: int = 0
-    test: int | None = None
+    train: Counts = None
+    validation: Counts = 0
+    test: Counts = None
     seed: int = 0
+    standardise: bool = False
+    classes: dict[str, Any] | None = None
     transforms: tuple[dict[str, Any], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it would stand in a file."""
+        found = {key: value for key, value in asdict(self).items() if value not in (None, (), False)}
+        for key in ("train", "validation", "test"):
+            if isinstance(found.get(key), tuple):
+                found[key] = written(found[key])
+        return found
 
 
 @dataclass(frozen=True)
@@ -80,6 +61,10 @@ class Initial:
 @dataclass(frozen=True)
 class Recipe:
     """An experiment: see the module. `candidates` is how many random points of the pool a round scores (None: all).
+
+    `targets` are levels of the metric that labels are counted to; `target_inputs` says for which inputs predictions are
+    wanted, where a method asks; `junk` says what becomes of points nobody can label: set aside ("reject"), or shown to
+    the model as belonging to no class ("expose"); `claims` are what the runs are expected to show.
 
     >>> recipe = load_recipe("digits")
     >>> recipe.k, recipe.data.set
@@ -99,6 +84,9 @@ class Recipe:
     candidates: int | None = None
     targets: tuple[float, ...] = ()
     device: str | None = None
+    target_inputs: dict[str, Any] | None = None
+    junk: str = "reject"
+    claims: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
         for key, listed in (("methods", self.methods), ("seeds", self.seeds)):
@@ -116,9 +104,6 @@ class Recipe:
 
     def as_dict(self) -> dict[str, Any]:
         """The recipe as it would stand in a file: `recipe_from` reads it back."""
-        data = {key: value for key, value in asdict(self.data).items() if value not in (None, ())}
-        if self.data.transforms:
-            data["transforms"] = [dict(one) for one in self.data.transforms]
         value = self.initial.value
         found: dict[str, Any] = {
             "name": self.name,
@@ -130,10 +115,13 @@ class Recipe:
             "targets": list(self.targets),
             "candidates": "all" if self.candidates is None else self.candidates,
             "initial": {self.initial.how: "published" if value is None else value},
-            "data": data,
+            "data": self.data.as_dict(),
             "model": _plain(self.model),
             "training": {key: "all" if value is None else value for key, value in self.training.items()},
             "device": self.device,
+            "target_inputs": {key: written(value) for key, value in (self.target_inputs or {}).items()},
+            "junk": "" if self.junk == "reject" else self.junk,
+            "claims": [one.as_dict() for one in self.claims],
         }
         return {key: _plain(value) for key, value in found.items() if value not in (None, "", [], {})}
 
@@ -148,10 +136,11 @@ def recipe_from(found: Mapping[str, Any], *, full: bool = False) -> Recipe:
     if not isinstance(found, Mapping):
         raise ValueError(f"recipe: expected a table of keys and values, found {found!r}")
     base = {key: value for key, value in found.items() if key != "full"}
-    published = _laid_over(base, found.get("full", {}))
+    if "variants" in base or "study" in base:
+        raise ValueError(f"recipe: {base.get('name', 'it')} is a plan of several parts; natsel run takes it as a whole")
     usual = _recipe(base)
     try:
-        in_full = _recipe(published)  # a slip in [full] is found now, not when it is wanted
+        in_full = _recipe(laid_over(base, found.get("full", {})))  # a slip in [full] is found now
     except ValueError as reason:
         raise ValueError(f"full.{reason}") from None
     return in_full if full else usual
@@ -163,14 +152,23 @@ def load_recipe(name: str | Path, *, full: bool = False) -> Recipe:
     >>> load_recipe("mnist", full=True).candidates is None
     True
     """
+    return recipe_from(read_toml(name), full=full)
+
+
+def read_toml(name: str | Path) -> dict[str, Any]:
+    """The tables of a recipe that ships with natsel, by name, or of a `.toml` file.
+
+    >>> read_toml("digits")["name"]
+    'digits'
+    """
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
-        return recipe_from(_parsed(path), full=full)
+        return _parsed(path)
     known = recipe_names()
     if str(name) not in known:
         raise ValueError(f"recipe: there is no recipe or file {str(name)!r}; {closest(str(name), known)}")
     shipped = resources.files("natsel.experiments") / "recipes" / f"{name}.toml"
-    return recipe_from(tomllib.loads(shipped.read_text(encoding="utf-8")), full=full)
+    return tomllib.loads(shipped.read_text(encoding="utf-8"))
 
 
 def recipe_names() -> list[str]:
@@ -200,81 +198,56 @@ def _recipe(found: Mapping[str, Any]) -> Recipe:
     return Recipe(**values)
 
 
-def _laid_over(base: Mapping[str, Any], other: Any) -> dict[str, Any]:
+def laid_over(base: Mapping[str, Any], other: Any) -> dict[str, Any]:
+    """Tables with what others say otherwise: a value replaces a value, a table adds to a table.
+
+    >>> laid_over({"k": 1, "data": {"set": "iris"}}, {"data": {"train": 10}})
+    {'k': 1, 'data': {'set': 'iris', 'train': 10}}
+    """
     if not isinstance(other, Mapping):
         raise ValueError(f"full: expected a table of what differs, found {other!r}")
     merged = dict(base)
     for key, value in other.items():
         both = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
         # An initial set or a model of another kind replaces the whole table: its keys are not the old one's.
-        whole_table = key == "initial" or (
+        whole_table = key in ("initial", "target_inputs", "classes") or (
             key == "model" and both and value.get("kind", "") not in ("", base[key].get("kind"))
         )
-        merged[key] = _laid_over(base[key], value) if both and not whole_table else value
+        merged[key] = laid_over(base[key], value) if both and not whole_table else value
     return merged
 
 
-def _kind(kinds: Mapping[str, Mapping[str, Any]], value: Any, key: str) -> dict[str, Any]:
-    kind = str(value.get("kind")) if isinstance(value, Mapping) else str(value)
-    if kind not in kinds:
-        raise ValueError(f"{key}.kind: found {kind!r}; {closest(kind, kinds)}")
-    return table({"kind": text, **kinds[kind]}, value, f"{key}.")
-
-
-def _transform(value: Any, key: str) -> dict[str, Any]:
-    found = _kind(TRANSFORMS, value, key)
-    for name in TRANSFORMS[found["kind"]]:
-        if name not in found:
-            raise ValueError(f"{key}.{name}: the recipe does not say; {found['kind']} needs it")
-    return found
-
-
 def _data(value: Any, key: str) -> Data:
-    values = table(_DATA, value, f"{key}.")
+    values = table(schema.DATA, value, f"{key}.")
     if "set" not in values:
         raise ValueError(f"{key}.set: the recipe does not say which data; name a set, for example 'digits'")
     return Data(**values)
 
 
 def _initial(value: Any, key: str) -> Initial:
-    values = table(_INITIAL, value, f"{key}.")
+    values = table(schema.INITIAL, value, f"{key}.")
     if len(values) != 1:
-        raise ValueError(f"{key}: expected one of {', '.join(_INITIAL)}, found {sorted(values) or 'none'}")
+        raise ValueError(f"{key}: expected one of {', '.join(schema.INITIAL)}, found {sorted(values) or 'none'}")
     return Initial(*values.popitem())
 
 
-def _seeds(value: Any, key: str) -> tuple[int, ...]:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return tuple(range(whole(1)(value, key)))
-    if not isinstance(value, list | tuple):
-        raise ValueError(
-            f"{key}: expected how many, or a list, found {value!r}; for the seeds 0 to 3 write 4 or [0, 1, 2, 3]"
-        )
-    return tuple(each(whole(0))(value, key))
-
-
-def _name(value: Any, key: str) -> str:
-    """A name that can also be the name of a folder."""
-    name = text(value, key)
-    if "/" in name or "\\" in name or name in (".", ".."):
-        raise ValueError(f"{key}: {name!r} reads as a path; write it without slashes")
-    return name
-
-
 _RECIPE = {
-    "name": _name,
+    "name": schema.name,
     "about": text,
     "data": _data,
-    "model": lambda value, key: _kind(MODELS, value, key),
+    "model": lambda value, key: schema.kind_of(MODELS, value, key),
     "training": lambda value, key: table(TRAINING, value, f"{key}."),
     "initial": _initial,
     "k": whole(1),
     "budget": whole(1),
     "methods": each(contender),
-    "seeds": _seeds,
+    "seeds": schema.seeds,
     "candidates": either("all", whole(1)),
     "targets": each(number(0, 1)),
     "device": text,
+    "target_inputs": schema.target_inputs,
+    "junk": one_of("reject", "expose"),
+    "claims": each(claim, at_least=0),
 }
 
 
@@ -282,3 +255,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return [_plain(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def written(counts: Any) -> Any:
+    """Counts as a file has them.
+
+    >>> written((10, None)), written(None)
+    ([10, 'all'], 'all')
+    """
+    if isinstance(counts, tuple):
+        return [written(one) for one in counts]
+    return "all" if counts is None else counts

@@ -9,7 +9,7 @@ from collections import Counter
 from html import escape
 from typing import Any
 
-from natsel.experiments import sections
+from natsel.experiments import sections, verdicts
 from natsel.experiments.page import outline, page
 from natsel.experiments.picks import picks
 from natsel.experiments.png import data_address
@@ -31,6 +31,7 @@ def report(experiment: Experiment) -> str:
     others = [method for method in experiment.methods if method != BASELINE]
     places = {method: None if method == BASELINE else others.index(method) for method in experiment.methods}
     parts = [
+        ("claims", "Claims", verdicts.table_of(experiment.claims)),
         ("curves", "Learning curves", sections.curves(experiment, places)),
         ("labels", "Labels needed", sections.labels(experiment, places)),
         ("picks", "What was picked", _picks(experiment, places)),
@@ -46,7 +47,7 @@ def report(experiment: Experiment) -> str:
 def _header(experiment: Experiment) -> str:
     sentence = headline(experiment).replace(" %", "\u00a0%")
     about = f'<p class="about">{escape(experiment.about)}</p>' if experiment.about else ""
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in (*_warnings(experiment), *experiment.notes))
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in (*warnings_of(experiment), *experiment.notes))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in _facts(experiment).items())
     return (
         f'<p class="eyebrow">natsel report</p><h1>{escape(experiment.name)}</h1>'
@@ -73,7 +74,8 @@ def _facts(experiment: Experiment) -> dict[str, str]:
     return facts
 
 
-def _warnings(experiment: Experiment) -> list[str]:
+def warnings_of(experiment: Experiment) -> list[str]:
+    """Sentences on what is missing from an experiment, so that nobody reads more into it than there is."""
     found = []
     open_runs = sum(not curve.stopped for curve in experiment.curves)
     if open_runs:

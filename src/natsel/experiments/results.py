@@ -106,7 +106,7 @@ class Experiment:
     `targets` are values of `metric` for the table of labels needed. `pool` is how many points could be picked, and
     `candidates` how many of them, drawn at random, were scored each round (None: all). `thumbnails` maps ids to small
     pictures or texts; an id without one is shown by its number. `notes` are sentences a reader must know; `recipe` is
-    whatever described the experiment, shown in full.
+    whatever described the experiment, shown in full; `claims` are verdicts on what was expected, as plain values.
 
     >>> some = Experiment("digits", [Curve("random", 0, [10], {"accuracy": [0.5]})])
     >>> Experiment.from_json(some.to_json()).methods
@@ -126,9 +126,10 @@ class Experiment:
     notes: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
+    claims: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
-        for name in ("curves", "classes", "targets", "notes"):
+        for name in ("curves", "classes", "targets", "notes", "claims"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         seen = [(curve.method, curve.seed) for curve in self.curves]
         if len(set(seen)) < len(seen):

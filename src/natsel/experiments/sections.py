@@ -44,6 +44,14 @@ def curves(experiment: Experiment, places: Places) -> str:
     )
 
 
+def main_chart(experiment: Experiment, places: Places) -> str:
+    """The learning curves of all methods in one chart, without what else a report says about them."""
+    lines = _lines(experiment, places, experiment.metric)
+    legend = "".join(f"<li>{key(place)}{escape(method)}</li>" for method, place in places.items())
+    drawing = chart(_without_runs(lines), _axes(experiment.metric), _spoken(lines, experiment.metric))
+    return f'<div class="card"><ul class="swatches">{legend}</ul>{drawing}</div>'
+
+
 def labels(experiment: Experiment, places: Places) -> str:
     """The table of labels needed for each target, and of labels saved against the baseline."""
     rows, aims = summary.table(experiment), summary.targets(experiment)

@@ -14,6 +14,7 @@ from natsel.information.gaussian import (
     moment_matched_mutual_information,
     normal_entropy,
 )
+from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian, probit_bald, probit_bald_closed
 from natsel.information.joint import (
     DynamicJointEntropy,
     ExactJointEntropy,
@@ -36,6 +37,7 @@ from natsel.information.mutual import (
     surprise,
     variance,
 )
+from natsel.information.predictive import epig, epig_chi2, pairwise_predictive_information
 
 __all__ = [
     "DiscreteJoint",
@@ -49,6 +51,9 @@ __all__ = [
     "cross_entropy",
     "elbo",
     "entropy",
+    "epig",
+    "epig_chi2",
+    "epig_gaussian",
     "gaussian_conditional_covariance",
     "gaussian_entropy",
     "gaussian_expected_surprisal",
@@ -56,6 +61,7 @@ __all__ = [
     "info",
     "information_content",
     "information_gain",
+    "jepig_gaussian",
     "joint_entropy",
     "joint_mutual_information",
     "joint_mutual_information_sampled",
@@ -70,9 +76,12 @@ __all__ = [
     "moment_matched_mutual_information",
     "mutual_information",
     "normal_entropy",
+    "pairwise_predictive_information",
     "pointwise_mutual_information",
     "posterior_log_weights",
     "predictive_entropy",
+    "probit_bald",
+    "probit_bald_closed",
     "standard_deviation",
     "surprise",
     "total_correlation",

@@ -11,9 +11,16 @@ import numpy as np
 import torch
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
+from natsel.beliefs.targets import Targets
+from natsel.beliefs.two_models import TwoModels
 from natsel.choose import METHODS, Method, Selection, score
 from natsel.data.pool import Pool
-from natsel.objectives import EIG, ExpectedEntropy, Random, offers
+from natsel.learning.fitting import Fitting
+from natsel.learning.jepig import taught
+from natsel.learning.record import Record
+from natsel.learning.targets import TargetInputs, most_targets
+from natsel.objectives import EIG, JEPIG, ExpectedEntropy, Random, offers
+from natsel.objectives.jepig_taught import TaughtJEPIG
 from natsel.store import Acquisition, Ask
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +41,48 @@ def part_of(free_ids: Array, method: Method, k: int, candidates: int | None, see
     if count >= len(free_ids):
         return free_ids
     return free_ids[np.sort(np.random.default_rng(seed).choice(len(free_ids), count, replace=False))]
+
+
+def checked_targets(targets: Any, method: Method) -> TargetInputs | None:
+    """Where the targets of a method come from; None for a method that looks at none, whatever was given: methods are
+    compared under one call. A method that cannot run in a learner, or not without targets, is refused at once.
+
+    >>> checked_targets(None, METHODS["bald"]) is checked_targets("pool", METHODS["bald"]) is None
+    True
+    """
+    given = None if targets is None else TargetInputs.of(targets)
+    if method.facts.needs_labels:
+        raise ValueError(
+            f"method: {method.name} weighs labels that are known, and a learner asks because they are not; choose one"
+            " that needs no labels"
+        )
+    if not method.facts.needs_targets and not isinstance(method.objective, TaughtJEPIG):
+        return None
+    if given is None:
+        raise ValueError(
+            f"targets: {method.name} asks what is learned about targets; pass the inputs that matter as targets=, or"
+            ' targets="pool" for the pool itself'
+        )
+    weighed = given.weights is not None or given.class_prior is not None
+    # A joint of all targets knows no weights: they decide how often a target is drawn.
+    return replace(given, resample=True) if weighed and isinstance(method.objective, JEPIG | TaughtJEPIG) else given
+
+
+def believed(
+    method: Method, fitting: Fitting, record: Record, ids: Array, source: TargetInputs | None, seed: int
+) -> tuple[Belief, Targets | None]:
+    """What the model believes about points of the pool and, where a batch looks at some, about its targets: with the
+    same draws for both. Students that JEPIG compares the model with are made here, and know the targets.
+    """
+    inputs = record.pool.inputs_of(ids)
+    if source is None:
+        return fitting.believe(inputs).with_ids(ids), None
+    targets = source.draw(record.pool, seed, most=most_targets(fitting.believe(inputs[:1])))
+    if isinstance(method.objective, TaughtJEPIG):
+        aims, labelled = targets.chosen(fitting.believe), fitting.labelled(record)
+        return taught(method.objective, fitting, labelled, inputs, aims, seed).with_ids(ids), None
+    ours, theirs = fitting.believe_both(inputs, targets.inputs)
+    return ours.with_ids(ids), targets.believed(theirs)
 
 
 def drawn(free_ids: Array, k: int, pool: Pool, seed: int) -> Selection:
@@ -60,6 +109,12 @@ def shortened(selection: Selection, k: int) -> Selection:
         return selection
     warning = f"{len(selection)} of {k} points: there are no more to hand out"
     return replace(selection, warnings=(*selection.warnings, warning))
+
+
+def plain(selection: Selection) -> Selection:
+    """The selection with what the model itself believes about its picks, whatever it was compared with."""
+    picked = selection.picked
+    return replace(selection, picked=picked.teacher) if isinstance(picked, TwoModels) else selection
 
 
 def as_ask(selection: Selection, *, seed: int, told: int, seconds: dict[str, float], who: str) -> Ask:

@@ -1,7 +1,7 @@
 """How good a fitted model is on the test examples, by what its belief is made of.
 
 classes      accuracy and nll of the mean predictive
-numbers      rmse and nll of the mixture of draws
+numbers      rmse and nll of the mixture of draws, or of the one Gaussian
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from natsel import evaluation as measure
-from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.information import log_mean
 
 
@@ -28,6 +28,10 @@ def evaluate(belief: Belief, labels: Any) -> dict[str, float]:
         mean_N = belief.mean_N_K.double() @ belief.log_weights_K.exp()
         nll = measure.gaussian_nll(belief.mean_N_K, belief.variance_N_K, labels, belief.log_weights_K)
         return {"rmse": measure.rmse(mean_N, labels), "nll": nll}
+    if isinstance(belief, GaussianFeatures):
+        variance_N = belief.features_N_D.double().square().sum(1) + belief.noise_N
+        nll = measure.gaussian_nll(belief.mean_N[:, None], variance_N[:, None], labels)
+        return {"rmse": measure.rmse(belief.mean_N, labels), "nll": nll}
     return {}
 
 

@@ -4,6 +4,7 @@ A fit is named by `told`, how often a label was new or different before it: with
 order and the seed, and so the fit itself.
 """
 
+import copy
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -17,12 +18,14 @@ from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.learning.checks import as_examples
 from natsel.learning.evaluate import evaluate, predictive
+from natsel.learning.junk import checked_junk, exposed
 from natsel.learning.record import Array, Record
 from natsel.models.consistency import check_consistent
 from natsel.models.convert import as_model
 from natsel.models.protocol import Model
 from natsel.progress import Bar
 from natsel.seeds import derive
+from natsel.store import State
 
 
 class Fitting:
@@ -37,12 +40,14 @@ class Fitting:
         test: Any,
         checkpoints: bool,
         bars: bool = False,
+        junk: str = "reject",
     ) -> None:
         self.model: Model = as_model(model)
         self.seed, self.checkpoints, self.bars = seed, checkpoints, bars
         if getattr(self.model, "regression", False) is True:
             pool.expect_numbers()
         self.validation, self.test = as_examples(validation, "validation", pool), as_examples(test, "test", pool)
+        self.expose = checked_junk(junk, self.model, pool)
         self.told = 0
         """Which labels the model knows; 0 before the first fit."""
         self._consistent = type(self.model).__module__.split(".")[0] == "natsel"
@@ -51,10 +56,10 @@ class Fitting:
 
     def refresh(self, record: Record) -> None:
         """Fit and evaluate, unless that was done for the labels there are."""
-        told = record.follow().told
+        told = self._revision(record.follow())
         if told == self.told:
             return
-        labelled = self._with_classes(record.labelled())
+        labelled = self.labelled(record)
         self.told = 0  # a fit that fails leaves no model
         started = perf_counter()
         self._fit(labelled, told, record)
@@ -68,23 +73,40 @@ class Fitting:
         metrics: dict[str, float] = {}
         if self.test is not None:
             started = perf_counter()
-            metrics = evaluate(self.believe(self.test.inputs), self.test.labels)
+            say = getattr(self.model, "predictive", self.model.believe)  # without draws, where a model can
+            belief = _checked(self._calling(say, "believe")(self.test.inputs), self.test.inputs)
+            metrics = evaluate(belief, self.test.labels)
             seconds["evaluate"] = perf_counter() - started
-        record.journal.record_round(record.run, told, len(labelled), metrics, seconds)
+        record.journal.record_round(record.run, told, len(record.state.values), metrics, seconds)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row each."""
-        belief = self._calling(self.model.believe, "believe")(inputs)
-        if not isinstance(belief, Belief):
-            raise ValueError(
-                f"model: believe gave {type(belief).__name__}, not a belief; return one, for classes"
-                " natsel.CategoricalSamples.from_probs(probabilities of shape (inputs, draws, classes))"
-            )
-        if len(belief) != len(inputs):
-            raise ValueError(
-                f"model: believe gave {len(belief)} rows for {len(inputs)} inputs; give one each, in order"
-            )
-        return belief
+        return _checked(self._calling(self.model.believe, "believe")(inputs), inputs)
+
+    def believe_both(self, inputs: Any, targets: Any) -> tuple[Belief, Belief]:
+        """What the model believes about inputs and about targets, with the same draws for both."""
+        if not hasattr(self.model, "believe_together"):
+            return self.believe(inputs), self.believe(targets)
+        ours, theirs = self._calling(self.model.believe_together, "believe")(inputs, targets)
+        return _checked(ours, inputs), _checked(theirs, targets)
+
+    def another(self, examples: Examples, seed: int) -> Model:
+        """A model like this one, fitted to other examples; this one is left as it is."""
+        model = copy.copy(self.model)
+        fit = self._calling(model.fit, f"fit a student to {len(examples)} labels", seed=seed)
+        fit(*((examples, self.validation) if _takes_validation(model.fit) else (examples,)))
+        return model
+
+    def labelled(self, record: Record) -> Examples:
+        """What the model is to learn from."""
+        labelled = self._with_classes(record.labelled())
+        return exposed(labelled, record) if self.expose else labelled
+
+    def _revision(self, state: State) -> int:
+        """What names a fit: how often a label was new or different. Where points set aside teach as well, each of them
+        counts, and a label counts twice, so that one for a point that was set aside makes a new name too.
+        """
+        return 2 * state.told + len(state.skipped) if self.expose and state.told else state.told
 
     def makes_one_draw(self, record: Record) -> bool:
         """Whether the model's belief is a single draw, whose gain is 0 whatever is asked."""
@@ -147,6 +169,18 @@ class Fitting:
         parts = [labelled, *(part for part in (self.validation, self.test) if part is not None)]
         count = max(int(np.asarray(part.labels).max(initial=-1)) for part in parts) + 1
         return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))
+
+
+def _checked(belief: Any, inputs: Any) -> Belief:
+    """A belief with a row for each input, and nothing else."""
+    if not isinstance(belief, Belief):
+        raise ValueError(
+            f"model: believe gave {type(belief).__name__}, not a belief; return one, for classes"
+            " natsel.CategoricalSamples.from_probs(probabilities of shape (inputs, draws, classes))"
+        )
+    if len(belief) != len(inputs):
+        raise ValueError(f"model: believe gave {len(belief)} rows for {len(inputs)} inputs; give one each, in order")
+    return belief
 
 
 def _takes_validation(fit: Any) -> bool:

@@ -9,6 +9,7 @@ of others, into its state. What is random is drawn from seeds that the state and
     part     derive(seed, "part", ask)          ask: the number of the batch
     select   derive(seed, "select", ask)
     start    derive(seed, "start", ask)         a batch before there are labels
+    targets  derive(seed, "targets", ask)       which of the targets this batch looks at
 
 So the next batch is a function of (journal, seed): a learner that is killed and made again asks what it would have
 asked. Several learners may work on one journal, each under its own name (`who`). Each chooses by the labels it knew
@@ -22,17 +23,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from natsel import __version__
 from natsel.beliefs import Belief
+from natsel.beliefs.targets import Targets
 from natsel.choose import Method, Selection, resolve, select
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
-from natsel.learning.asking import as_ask, drawn, part_of, shortened
+from natsel.learning.asking import as_ask, believed, checked_targets, drawn, part_of, plain, shortened
 from natsel.learning.checks import as_count, as_pool, as_rules
 from natsel.learning.fitting import Fitting
 from natsel.learning.oracles import Oracle, answers
-from natsel.learning.record import Array, Record
+from natsel.learning.record import Array, Record, terms_of
 from natsel.learning.stopping import Budget, Rule, View
 from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
@@ -43,10 +44,13 @@ class ActiveLearner:
     """Chooses what to label next, from a model, a pool and a method; keeps everything in `store` (None: in memory).
 
     Labels and marks that the pool already has are told first. `validation` goes to the model's fit, `test` is evaluated
-    after every fit, `candidates` makes each ask look at a random part of the pool of that size only, `targets` are the
-    inputs that prediction-aware methods want to do well on. `checkpoints` keeps the weights of every fit, so that a
-    resumed run need not fit again and goes on alike also where training is not repeatable to the last bit. `progress`:
-    True for a bar while the model is fitted or asked, or a function that `run` calls with (labels, budget).
+    after every fit, `candidates` makes each ask look at a random part of the pool of that size only. `targets` are the
+    inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that gives fresh ones,
+    "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none do without. `junk` says what
+    points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose"). `checkpoints`
+    keeps the weights of every fit, so that a resumed run need not fit again and goes on alike also where training is
+    not repeatable to the last bit. `progress`: True for a bar while the model is fitted or asked, or a function that
+    `run` calls with (labels, budget).
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], labels=np.arange(20) // 10)
@@ -70,6 +74,7 @@ class ActiveLearner:
         test: Examples | tuple[Any, Any] | None = None,
         candidates: int | None = None,
         targets: Any = None,
+        junk: str = "reject",
         who: str = "",
         run: str = "main",
         checkpoints: bool = False,
@@ -80,10 +85,10 @@ class ActiveLearner:
         self.k = as_count(k, "k")
         self.seed = as_count(seed, "seed", least=-(1 << 63))
         self.candidates = None if candidates is None else as_count(candidates, "candidates")
-        self.targets = targets.inputs if isinstance(targets, Examples) else targets
+        self.targets = checked_targets(targets, self.method)
         self.who, self.progress = who, progress if callable(progress) else None
         bars = progress is True
-        self._fitting = Fitting(model, self.seed, self.pool, validation, test, checkpoints, bars)
+        self._fitting = Fitting(model, self.seed, self.pool, validation, test, checkpoints, bars, junk)
         self._opened = not isinstance(store, Journal)
         self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
         try:
@@ -218,13 +223,10 @@ class ActiveLearner:
                 return reason
 
     def _terms(self) -> Terms:
-        decisive = {
-            "objective": repr(self.method.objective),
-            "search": repr(self.method.search),
-            "candidates": self.candidates,
-        }
-        notes = {"model": type(self.model).__name__, "points": len(self.pool), "classes": list(self.pool.classes)}
-        return Terms(self.pool.fingerprint(), self.method.name, self.k, self.seed, decisive, notes, __version__)
+        config: dict[str, Any] = {"candidates": self.candidates}
+        config |= {} if self.targets is None else {"targets": self.targets.terms()}
+        config |= {"junk": "expose"} if self._fitting.expose else {}
+        return terms_of(self.method, self.pool, self.k, self.seed, type(self.model).__name__, config)
 
     def _believe(self, ids: Array) -> Belief:
         return self._fitting.believe(self.pool.inputs_of(ids)).with_ids(ids)
@@ -233,6 +235,7 @@ class ActiveLearner:
         """Choose and record; choose again as long as another client is quicker with one of the ids."""
         self._fitting.refresh(self._record)
         belief: Belief | None = None
+        targets: Targets | None = None
         seconds = {"believe": 0.0, "select": 0.0} if self._fitting.told else {}
         while True:
             state, free_ids = self._record.state, self._record.free_ids()
@@ -247,19 +250,20 @@ class ActiveLearner:
                 started = perf_counter()
                 ids = part_of(free_ids, self.method, count, self.candidates, derive(self.seed, "part", number))
                 gone = None
-                if belief is not None and np.isin(ids, belief.ids_N.cpu()).all():
+                # Targets are drawn for each batch anew, and belong to the belief they were made with.
+                if belief is not None and targets is None and np.isin(ids, belief.ids_N.cpu()).all():
                     gone = np.setdiff1d(belief.ids_N.cpu(), ids)  # what others took since
                 else:
-                    belief = None  # let go of a large one before the next is made
-                    belief = self._believe(ids)
-                    targets = None if self.targets is None else self._fitting.believe(self.targets)
+                    belief = targets = None  # let go of large ones before the next are made
+                    aims = derive(self.seed, "targets", number)
+                    belief, targets = believed(self.method, self._fitting, self._record, ids, self.targets, aims)
                 seconds["believe"] += perf_counter() - started
                 started = perf_counter()
                 selection = select(self.method, belief, count, targets=targets, exclude=gone, seed=seed)
                 seconds["select"] += perf_counter() - started
             if count == 0:
                 return selection
-            selection = shortened(selection, k)
+            selection = shortened(plain(selection), k)
             ask = as_ask(selection, seed=seed, told=self._fitting.told, seconds=seconds, who=self.who)
             if self._record.ask(ask, limit):
                 return selection
@@ -287,6 +291,7 @@ class ActiveLearner:
             rounds=rounds,
             gain=gain,
             predictions=lambda points: self._fitting.predictions(points, self._record),
+            n_skipped=len(self._record.state.skipped),
         )
         reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
         return next(reasons, ("", None))

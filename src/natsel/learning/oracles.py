@@ -6,7 +6,7 @@
     callable    ids → labels, one each                     a person, a service, an experiment
 
 None (or NaN, or −1 among classes) in place of a label means that this datum cannot be labelled: it is skipped, and the
-run goes on without it.
+run goes on without it. So does (label, True): it is junk, whatever its label; a callable may give (labels, is_ood) too.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +14,7 @@ from typing import Any
 
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
+from natsel.learning.junk import without_junk
 
 Oracle = Callable[[Any], Any] | Mapping[int, Any] | Any | None
 
@@ -31,9 +32,9 @@ def answers(oracle: Oracle, pool: Pool, ids: list[int]) -> list[Any]:
         missing = [id for id in ids if id not in oracle]
         if missing:
             raise ValueError(f"oracle: has no label for id {missing[0]}; map it to None to skip it")
-        return [_plain(oracle[id], pool) for id in ids]
+        return [_plain(label, pool) for label in without_junk([oracle[id] for id in ids], len(ids))]
     if callable(oracle):
-        labels = [_plain(label, pool) for label in as_numpy(oracle(as_numpy(ids))).reshape(-1)]
+        labels = [_plain(label, pool) for label in as_numpy(without_junk(oracle(as_numpy(ids)), len(ids))).reshape(-1)]
         if len(labels) != len(ids):
             raise ValueError(f"oracle: gave {len(labels)} labels for {len(ids)} ids; give one each, None to skip an id")
         return labels

@@ -4,16 +4,26 @@ Writing goes one way: journal first, then the fold of what the journal holds, th
 what others did arrive by the same door.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from natsel import __version__
+from natsel.choose import Method
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.store import Ask, Journal, State, Terms
 
 Array = np.ndarray[Any, Any]
+
+
+def terms_of(method: Method, pool: Pool, k: int, seed: int, model: str, config: Mapping[str, Any]) -> Terms:
+    """The terms of a run: what decides its batches, and notes for people."""
+    decisive = {"objective": repr(method.objective), "search": repr(method.search), **config}
+    notes = {"model": model, "points": len(pool), "classes": list(pool.classes)}
+    return Terms(pool.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
 
 class Record:

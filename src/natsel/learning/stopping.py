@@ -37,6 +37,8 @@ class View:
     """
     predictions: Callable[[int], list[Array]]
     """The classes that each fit so far predicted for so many points of the pool, always the same ones."""
+    n_skipped: int = 0
+    """How many points were set aside."""
 
 
 Rule = Callable[[View], str | None]

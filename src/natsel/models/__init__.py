@@ -7,12 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from natsel.models.bayesian_linear import BayesianLinear as BayesianLinear
     from natsel.models.consistency import check_consistent as check_consistent
     from natsel.models.convert import as_model as as_model
     from natsel.models.deterministic import Deterministic as Deterministic
     from natsel.models.dropout import Dropout as Dropout
     from natsel.models.embeddings import Backbone as Backbone
     from natsel.models.ensemble import Ensemble as Ensemble
+    from natsel.models.gaussian_process import GaussianProcess as GaussianProcess
+    from natsel.models.gpytorch_process import GPyTorch as GPyTorch
     from natsel.models.heads import dropout_head as dropout_head
     from natsel.models.heads import ensemble_head as ensemble_head
     from natsel.models.networks import emnist_cnn as emnist_cnn
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
     from natsel.models.pretrained import Frozen as Frozen
     from natsel.models.pretrained import efficientnet_lite0 as efficientnet_lite0
     from natsel.models.pretrained import minilm as minilm
+    from natsel.models.probit_gp import ProbitGP as ProbitGP
     from natsel.models.protocol import Model as Model
     from natsel.models.protocol import Progress as Progress
+    from natsel.models.protocol import Together as Together
     from natsel.models.sklearn import Sklearn as Sklearn
     from natsel.models.text import TextModel as TextModel
+    from natsel.models.together import believe_both as believe_both
     from natsel.models.training import BATCHBALD as BATCHBALD
     from natsel.models.training import QUICK as QUICK
     from natsel.models.training import STOCHASTIC as STOCHASTIC
@@ -34,18 +40,23 @@ if TYPE_CHECKING:
     from natsel.models.training import train as train
 
 _NAMES = {
+    "bayesian_linear": ("BayesianLinear",),
     "consistency": ("check_consistent",),
     "convert": ("as_model",),
     "deterministic": ("Deterministic",),
     "dropout": ("Dropout",),
     "embeddings": ("Backbone",),
     "ensemble": ("Ensemble",),
+    "gaussian_process": ("GaussianProcess",),
+    "gpytorch_process": ("GPyTorch",),
     "heads": ("dropout_head", "ensemble_head"),
     "networks": ("emnist_cnn", "fresh", "mlp", "mnist_cnn"),
     "pretrained": ("Frozen", "efficientnet_lite0", "minilm"),
-    "protocol": ("Model", "Progress"),
+    "probit_gp": ("ProbitGP",),
+    "protocol": ("Model", "Progress", "Together"),
     "sklearn": ("Sklearn",),
     "text": ("TextModel",),
+    "together": ("believe_both",),
     "training": ("BATCHBALD", "QUICK", "STOCHASTIC", "Epoch", "Training", "train"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}

@@ -13,9 +13,10 @@ MEMBERS = 20
 def as_model(anything: Any) -> Model:
     """A model passes through; a scikit-learn estimator is wrapped.
 
-    Forests, bagging and voting are committees already. Any other estimator is one draw, from which nothing can be
-    learned about the parameters: it is bagged, 20 members each fitted to a bootstrap of the labels.
-    `natsel.models.Sklearn(estimator)` keeps it as it is, for methods such as entropy or margin that need no more.
+    Forests, bagging and voting are committees already, and Gaussian processes have a posterior of their own. Any other
+    estimator is one draw, from which nothing can be learned about the parameters: it is bagged, 20 members each fitted
+    to a bootstrap of the labels. `natsel.models.Sklearn(estimator)` keeps it as it is, for methods such as entropy or
+    margin that need no more.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> type(as_model(LogisticRegression())).__name__
@@ -35,8 +36,11 @@ def as_model(anything: Any) -> Model:
     if hasattr(anything, "get_params") and hasattr(anything, "fit"):
         # Here, because scikit-learn takes a second to import.
         from natsel.models.committee import is_committee
+        from natsel.models.gaussian_process import GaussianProcess, is_gaussian_process
         from natsel.models.sklearn import Sklearn
 
+        if is_gaussian_process(anything):
+            return GaussianProcess(anything)
         return Sklearn(anything, members=None if is_committee(anything) else MEMBERS)
     raise ValueError(
         f"model: {type(anything).__name__} cannot be made to believe; pass a scikit-learn estimator, a model of"

@@ -1,10 +1,12 @@
 """Outcomes: what the outputs of a network mean, and so which loss it learns by and which belief it holds.
 
     classes    outputs are logits            cross-entropy     CategoricalSamples
+    soft       outputs are logits            KL(label ‖ …)     CategoricalSamples
     numbers    one output, (y − mean)/scale   squared error     GaussianSamples with one noise variance
 
-Integer labels are classes, real ones numbers. Numbers are standardised for training; their noise variance is the mean
-squared error on the validation set (on the training set where there is none), in the units of the labels.
+Integer labels are classes, rows of probabilities soft labels, real ones numbers. Numbers are standardised for training;
+their noise variance is the mean squared error on the validation set (on the training set where there is none), in the
+units of the labels.
 """
 
 from collections.abc import Sequence
@@ -31,6 +33,7 @@ class Outcome:
     mean: float = 0.0
     scale: float = 1.0
     noise: float = 1.0
+    soft: bool = False
 
     @classmethod
     def of(cls, labels: Any) -> Self:
@@ -38,6 +41,9 @@ class Outcome:
         array = _as_array(labels)
         if array.dtype.kind in "biu":
             return cls()
+        if array.ndim == 2:
+            _check_soft(array)
+            return cls(soft=True)
         values = array.astype(np.float64)
         if not np.isfinite(values).all():
             raise ValueError("labels: found NaN or infinity; leave such examples out")
@@ -46,6 +52,8 @@ class Outcome:
     def targets(self, labels: Any, device: torch.device) -> Tensor:
         """Labels as the loss takes them: classes as int64, numbers standardised as float32."""
         array = _as_array(labels)
+        if self.soft:
+            return torch.from_numpy(array.astype(np.float32)).to(device)
         if not self.numbers:
             return torch.from_numpy(array.astype(np.int64)).to(device)
         return torch.from_numpy(((array - self.mean) / self.scale).astype(np.float32)).to(device)
@@ -54,6 +62,9 @@ class Outcome:
         """The loss of each example, whatever axes lie before the outputs'."""
         if self.numbers:
             return (outputs_C[..., 0] - targets).square()
+        if self.soft:
+            surprise: Tensor = -(targets * outputs_C.log_softmax(-1)).sum(-1) - torch.special.entr(targets).sum(-1)
+            return surprise
         flat = F.cross_entropy(outputs_C.flatten(0, -2), targets.flatten(), reduction="none")
         return flat.view(targets.shape)
 
@@ -71,6 +82,13 @@ class Outcome:
     def check(self, outputs_C: int, labels: Any, name: str) -> None:
         """Refuse labels that a network with so many outputs cannot learn."""
         array = _as_array(labels)
+        if self.soft:
+            if array.shape[1:] != (outputs_C,):
+                raise ValueError(
+                    f"{name}: the network has {outputs_C} outputs, found soft labels of shape {array.shape}; give one"
+                    " probability for each class"
+                )
+            return
         if self.numbers != (array.dtype.kind not in "biu"):
             raise ValueError(f"{name}: classes and real numbers are mixed among the labels; give both sets one kind")
         if self.numbers and outputs_C != 1:
@@ -90,6 +108,14 @@ class Outcome:
         """Back from `as_tensor`."""
         numbers, mean, scale, noise = (float(value) for value in values)
         return cls(bool(numbers), mean, scale, noise)
+
+
+def _check_soft(labels_N_C: np.ndarray[Any, Any]) -> None:
+    sums_N = labels_N_C.sum(1)
+    off_N = ~((np.abs(sums_N - 1) < 1e-3) & (labels_N_C >= 0).all(1))
+    if off_N.any():
+        row = int(np.flatnonzero(off_N)[0])
+        raise ValueError(f"labels: soft labels are probabilities that sum to 1 (row {row} sums to {sums_N[row]:.4g})")
 
 
 def _as_array(labels: Any) -> np.ndarray[Any, Any]:

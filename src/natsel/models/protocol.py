@@ -1,7 +1,8 @@
 """What natsel asks of a model: to learn from examples, and to say what it believes about inputs.
 
-    fit(labelled, validation)  →  a model that has forgotten everything else
-    believe(inputs)            →  a belief, one row an input, from draws that are the same for every input
+    fit(labelled, validation)           →  a model that has forgotten everything else
+    believe(inputs)                     →  a belief, one row an input, from draws that are the same for every input
+    believe_together(pool, targets)     →  two beliefs from the same draws, where one call for each has others
 
 A fit starts afresh: what was learnt in an earlier round must not decide which labels come next. `seed` decides all that
 is random in it, and `believe` is a pure function of what was fitted.
@@ -24,3 +25,13 @@ class Model(Protocol):
     def fit(self, labelled: Examples, validation: Examples | None = None) -> Any: ...
 
     def believe(self, inputs: Any) -> Belief: ...
+
+
+@runtime_checkable
+class Together(Protocol):
+    """A model whose draws belong to the inputs of one call, such as joint draws of a Gaussian process.
+
+    Whoever needs pool and targets under the same draws calls `natsel.models.believe_both`, which knows about this.
+    """
+
+    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]: ...

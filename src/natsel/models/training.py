@@ -13,7 +13,7 @@ its seed a fit is reproducible on the same device, and it leaves no trace in the
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -157,7 +157,8 @@ def train_members(
         raise ValueError("validation: found no labels; leave it out or label it")
     outcome = Outcome.of(labelled.labels)
     learn = _ready(members, labelled, outcome, "labelled", device)
-    check = _ready(members, validation, outcome, "validation", device) if validation and len(validation) else None
+    judge = replace(outcome, soft=False)  # labels to judge by are hard
+    check = _ready(members, validation, judge, "validation", device) if validation and len(validation) else None
     learnable = [parameter for parameter in members.parameters if parameter.requires_grad]
     if not learnable:
         raise ValueError("network: has no parameters that learn; unfreeze some or pass another network")
@@ -172,7 +173,7 @@ def train_members(
         for number in range(training.max_epochs):
             order_M_S = torch.stack([_order(len(labelled), training, generator) for generator in orders]).to(device)
             loss_M = _go_through(members, learn, outcome, order_M_S, training.batch, step)
-            rows = [loss_M, *_measure(members, check, outcome)] if check else [loss_M]
+            rows = [loss_M, *_measure(members, check, judge)] if check else [loss_M]
             for member, row in enumerate(torch.stack(rows, 1).tolist()):  # the only wait for the device in an epoch
                 if member in learning:
                     epoch = Epoch(number, *row[: 2 if outcome.numbers else 3])

@@ -1,8 +1,21 @@
 """Objectives: which information quantity is wanted, and how it is read from each kind of belief."""
 
-# The two readings of EIG are imported for their entries in the table (objective, belief) → state.
-from natsel.objectives import eig_categorical, eig_gaussian  # noqa: F401
+# Readings are imported for their entries in the table (objective, belief) → state.
+from natsel.objectives import (  # noqa: F401
+    eig_categorical,
+    eig_gaussian,
+    epig_categorical,
+    epig_gaussian,
+    jepig_categorical,
+    jepig_gaussian,
+    pig_draws,
+    pig_gaussian,
+)
 from natsel.objectives.eig import EIG
+from natsel.objectives.epig import EPIG, EPIGChi2
+from natsel.objectives.jepig import JEPIG
+from natsel.objectives.jepig_taught import TaughtJEPIG
+from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.plain import (
     Entropy,
     ExpectedEntropy,
@@ -19,8 +32,13 @@ from natsel.objectives.protocol import SERVES, Bound, Facts, Objective, Reading,
 
 __all__ = [
     "EIG",
+    "EPIG",
+    "JEPIG",
+    "JPIG",
+    "PIG",
     "SERVES",
     "Bound",
+    "EPIGChi2",
     "Entropy",
     "ExpectedEntropy",
     "Facts",
@@ -32,6 +50,7 @@ __all__ = [
     "Reading",
     "StdDev",
     "Surprise",
+    "TaughtJEPIG",
     "Variance",
     "VariationRatio",
     "offers",

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief
+from natsel.beliefs import Belief, Targets
+from natsel.beliefs.targets import check_shared
 from natsel.capabilities import Capability
 
 
@@ -77,6 +78,8 @@ class Facts:
     """Why there is no expression, where there is none."""
     bounds: tuple[Bound, ...] = ()
     """On which side of an exact quantity the score lies, where it is not that quantity."""
+    approximate: tuple[type[Belief], ...] = ()
+    """The beliefs from which the score is the expression of the normal with their moments, on neither side of it."""
     needs_labels: bool = False
     needs_targets: bool = False
     needs_gradients: bool = False
@@ -129,7 +132,7 @@ class Objective:
 class Reading:
     """What a state is made from besides the belief: targets, labels and the source of random numbers."""
 
-    targets: Belief | None
+    targets: Targets | None
     labels_N: Tensor | None
     generator: torch.Generator
 
@@ -168,4 +171,6 @@ def read(objective: Objective, belief: Belief, reading: Reading) -> Any:
         )
     if objective.facts.needs_targets and reading.targets is None:
         raise ValueError(f"targets: {name} asks what is learned about targets; pass the belief about them as targets=")
+    if objective.facts.needs_targets and reading.targets is not None:
+        check_shared(belief, reading.targets)
     return state(objective, belief, reading)

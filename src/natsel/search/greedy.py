@@ -4,7 +4,8 @@
 
 For a monotone submodular objective the batch is worth at least 1 − 1/e of the best one, and gains only fall, so the
 gain a point had earlier bounds what it has now: points are looked at in the order of those bounds until the next one
-cannot win (lazy greedy). Where gains are estimated from samples, finding the best is a race (`natsel.search.race`).
+cannot win (lazy greedy). Where gains are estimated from samples, finding the best is a race (`natsel.search.race`);
+where they have cheap ceilings, few are looked at (`natsel.search.shortlist`).
 Spec 03, A1; spec 03b.
 """
 
@@ -14,11 +15,13 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Choice, Picks, Raced, Sequential
+from natsel.capabilities import Capability, Choice, Picks, Raced, Sequential, Shortlisted
 from natsel.search.race import race
+from natsel.search.shortlist import shortlist
 
 TIE = 1e-10
-# With less than this left in all, estimated gains are noise; the rest of the batch is filled in the order of bounds.
+# With less than this left in all, or less than this share of what there was if that was known and less than a nat,
+# estimated gains are noise; the rest of the batch is filled in the order of bounds.
 _ENOUGH = 1e-3
 _FIRST_BLOCK = 256
 
@@ -40,8 +43,12 @@ class Greedy:
         choices: list[Choice] = []
         gains: list[float] = []
         notes: tuple[str, ...] = ()
-        while len(choices) < k and state.remaining > (TIE if state.exact else _ENOUGH):
-            choice = race(cast(Raced, state), bound_N) if state.worth_racing else look(state, bound_N)
+        enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
+        while len(choices) < k and state.remaining > (TIE if state.exact else enough):
+            if hasattr(state, "ceilings"):
+                choice = glance(cast(Shortlisted, state), bound_N > -torch.inf)
+            else:
+                choice = race(cast(Raced, state), bound_N) if state.worth_racing else look(state, bound_N)
             choices.append(choice)
             gains.append(state.add(choice.position))
             bound_N[choice.position] = -torch.inf
@@ -63,6 +70,15 @@ class Greedy:
             gap_errors=torch.tensor([choice.error for choice in choices], dtype=torch.float64),
             notes=notes,
         )
+
+
+def glance(state: Shortlisted, allowed_N: Tensor) -> Choice:
+    """The best gain of a state that looks at few points in full; ties go to the lower position."""
+    positions_M, gain_M = shortlist(state, 1, allowed_N, tie=TIE)
+    best = float(gain_M.max())
+    place = int((gain_M >= best - TIE).nonzero()[0])
+    others_M = gain_M[torch.arange(len(gain_M)) != place]
+    return Choice(int(positions_M[place]), gap=best - float(others_M.max()) if len(others_M) else torch.inf, error=0.0)
 
 
 def look(state: Sequential, bound_N: Tensor) -> Choice:

@@ -7,12 +7,13 @@ so it only finds the threshold here; who is taken at the threshold is decided ex
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Scored
+from natsel.capabilities import Capability, Picks, Scored, Shortlisted
+from natsel.search.shortlist import shortlist
 
 
 def stable_top_k(k: int, *keys_N: Tensor) -> Tensor:
@@ -96,7 +97,12 @@ class TopK:
 
     def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Pick the k best; the generator is left alone."""
-        positions_M, scores_M = allowed_scores(state, allowed_N)
+        if hasattr(state, "ceilings"):
+            check_k(k, int(allowed_N.sum()))
+            positions_M, scores_M = shortlist(cast(Shortlisted, state), k, allowed_N)
+            refuse_nan("scores", scores_M, positions_M)
+        else:
+            positions_M, scores_M = allowed_scores(state, allowed_N)
         check_k(k, len(positions_M))
         chosen_B = stable_top_k(k, scores_M)
         scores_B = scores_M[chosen_B]

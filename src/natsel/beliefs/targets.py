@@ -1,0 +1,113 @@
+"""Targets: what is believed about the inputs one will be asked about, how much each counts, and their labels if known.
+
+    EPIG(x) = Σ_j v_j I[Y;Y*_j|x,x*_j]          v = weights / Σ weights
+
+A belief about targets can be combined with a belief about candidates only where both come from the same draws of the
+parameters: as many draws, of the same weights, and under one `draws_id` where both name theirs.  Spec 06, Q3e and Q11.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs.arrays import as_integers, as_tensor
+from natsel.beliefs.base import Belief
+from natsel.beliefs.categorical import CategoricalSamples
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """A belief about M targets, with a weight for each (None: all alike) and their labels where these are known.
+
+    >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.5, 0.5]]])
+    >>> Targets(belief, weights=[3, 1]).weights_M.tolist()
+    [3.0, 1.0]
+    """
+
+    belief: Belief
+    weights: Any = None
+    labels: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.belief, Belief):
+            raise ValueError(f"targets: expected a belief about the targets, found {type(self.belief).__name__}")
+        count = len(self.belief)
+        if count == 0:
+            raise ValueError("targets: found none, and without them nothing says what is worth learning; pass some")
+        if self.weights is not None:
+            weights_M = as_tensor(self.weights, "target weights").to(self.belief.device, torch.float64)
+            if weights_M.shape != (count,):
+                found = tuple(weights_M.shape)
+                raise ValueError(f"target weights: expected one for each of {count} targets, found shape {found}")
+            if not bool((weights_M >= 0).all()) or not 0 < float(weights_M.sum()) < float("inf"):
+                raise ValueError(
+                    "target weights: expected numbers from 0 on that do not all vanish; None is equal ones"
+                )
+            object.__setattr__(self, "weights", weights_M)
+        if self.labels is not None:
+            object.__setattr__(self, "labels", self._checked_labels(count))
+
+    @classmethod
+    def of(cls, value: "Targets | Belief") -> Self:
+        """Targets as they are, or a belief about some."""
+        return value if isinstance(value, cls) else cls(value)  # type: ignore[arg-type]
+
+    @property
+    def weights_M(self) -> Tensor | None:
+        """The weights as float64, not normalised; None where all count alike."""
+        found: Tensor | None = self.weights
+        return found
+
+    @property
+    def labels_M(self) -> Tensor | None:
+        """The labels; None where they are not known."""
+        found: Tensor | None = self.labels
+        return found
+
+    def __len__(self) -> int:
+        return len(self.belief)
+
+    def _checked_labels(self, count: int) -> Tensor:
+        if not isinstance(self.belief, CategoricalSamples):
+            labels_M = as_tensor(self.labels, "target labels").to(self.belief.device)
+        else:
+            labels_M = as_integers(self.labels, "target labels").to(self.belief.device)
+            classes = self.belief.shape[2]
+            if not bool(((labels_M >= 0) & (labels_M < classes)).all()):
+                found = f"{int(labels_M.min())}..{int(labels_M.max())}"
+                raise ValueError(f"target labels: classes run from 0 to {classes - 1}, found {found}")
+        if labels_M.shape != (count,):
+            shape = tuple(labels_M.shape)
+            raise ValueError(f"target labels: expected one for each of {count} targets, found shape {shape}")
+        return labels_M
+
+
+def check_shared(belief: Belief, targets: Targets) -> None:
+    """Refuse targets whose draws are not those of the candidates.
+
+    >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1]]], draws_id="a")
+    >>> check_shared(belief, Targets(belief))
+    """
+    other = targets.belief
+    if type(other) is not type(belief):
+        raise ValueError(
+            f"targets: found {type(other).__name__} for a pool of {type(belief).__name__}; predict both with one model"
+        )
+    if belief.draws_id is not None and other.draws_id is not None and belief.draws_id != other.draws_id:
+        raise ValueError(
+            f"targets: their draws are {other.draws_id!r} and those of the pool {belief.draws_id!r}; predict both with"
+            " the same draws of one fitted model"
+        )
+    for name in belief.draws:
+        mine, theirs = getattr(belief, name), getattr(other, name).to(belief.device)
+        if mine.shape != theirs.shape:
+            raise ValueError(
+                f"targets: they come from {theirs.shape[0]} draws and the pool from {mine.shape[0]}; predict both with"
+                " the same draws of one fitted model"
+            )
+        if not torch.allclose(mine.exp(), theirs.exp(), rtol=1e-6, atol=1e-12):
+            raise ValueError(
+                "targets: their draws are weighted otherwise than those of the pool; condition both on the same labels"
+            )

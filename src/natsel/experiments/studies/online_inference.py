@@ -1,0 +1,258 @@
+"""Online Bayesian inference against training again, on MNIST with dropout.
+
+    an ordered sequence of labels, chosen actively or at random; for t = start, start + step, …, last:
+        q trained on the first t labels, K draws;   q' trained on the first t + step
+        baseline    test loss and accuracy of q
+        online      q with its draws re-weighted by the next `step` labels:  w_k ∝ Π_i p(y_i | x_i, ω_k)
+        retrained   those of q', which is q of the next t
+
+Only labels that q was not trained on enter the weights. Each sub-trial takes a random half of the draws. What is
+finished is kept in the folder, a file for each sequence, trial and size.  Spec 05, A2 and A3; claims 1 to 4.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from natsel.data import Examples, Pool
+from natsel.experiments.claims import Verdict
+from natsel.experiments.folder import write_json
+from natsel.experiments.page import table
+from natsel.experiments.studies.page import line_chart
+from natsel.seeds import derive
+
+_ROWS = 100
+"""Test images predicted at a time: what is held is rows × draws × classes."""
+_SEQUENCES = ("active", "random")
+
+Tell = Callable[[str], None]
+
+
+def run(
+    settings: Mapping[str, Any],
+    folder: Path,
+    *,
+    device: str | None = None,
+    fresh: bool = False,
+    tell: Tell = lambda words: None,
+) -> dict[str, Any]:
+    """All measurements as rows: sequence, trial, size, and for each what baseline, online and retrained came to."""
+    units = folder / "units"
+    if fresh and units.is_dir():
+        for path in units.glob("*.json"):
+            path.unlink()
+    units.mkdir(parents=True, exist_ok=True)
+    lab = _Lab(settings, device)
+    rows = []
+    for sequence in _SEQUENCES:
+        ordered = lab.sequence(sequence, folder, tell)
+        for trial in range(settings["trials"]):
+            for size in range(settings["start"], settings["last"] + settings["step"] + 1, settings["step"]):
+                path = units / f"{sequence}-{trial}-{size}.json"
+                if not path.is_file():
+                    write_json(path, lab.measure(ordered, trial, size))
+                    tell(f"{sequence} sequence, trial {trial}: {size} labels measured")
+                rows.append({"sequence": sequence, "trial": trial, "size": size} | json.loads(path.read_text()))
+    return {"rows": rows, "step": settings["step"], "draws": settings["draws"], "last": settings["last"]}
+
+
+class _Lab:
+    """The data, and models trained on parts of a sequence."""
+
+    def __init__(self, settings: Mapping[str, Any], device: str | None) -> None:
+        from natsel.data import load, split
+
+        self.settings, self.device = settings, device
+        data = load("mnist")
+        wanted = (settings["train"], settings["validation"])
+        self.pool, self.validation = (replace(one, masks={}) for one in split(data.train, wanted, seed=0))
+        self.test = replace(split(data.test, (settings["test"],), seed=1)[0], masks={})
+
+    def model(self) -> Any:
+        from natsel.models import Dropout, mnist_cnn
+        from natsel.models.training import STOCHASTIC
+
+        epochs = {name: self.settings[name] for name in ("epoch_samples", "max_epochs")}
+        training = replace(STOCHASTIC, patience=min(20, epochs["max_epochs"]), **epochs)
+        return Dropout(mnist_cnn, draws=self.settings["draws"], training=training, device=self.device)
+
+    def sequence(self, name: str, folder: Path, tell: Tell) -> Examples:
+        """Labels in the order they came: a balanced start, then chosen actively or at random."""
+        from natsel.data import balanced_start
+        from natsel.learning import ActiveLearner
+
+        count = self.settings["last"] + 2 * self.settings["step"]
+        start = balanced_start(self.pool.labels, self.settings["start"] // self.pool.n_classes, seed=0)
+        if name == "random":
+            rest = np.setdiff1d(np.arange(len(self.pool)), start)
+            more = np.random.default_rng(derive(0, "random")).permutation(rest)[: count - len(start)]
+            return self.pool[np.concatenate([start, more])]
+        model = self.model()
+        model.draws = min(self.settings["draws"], 100)
+        learner = ActiveLearner(
+            model,
+            Pool.of(self.pool),
+            self.settings["method"],
+            self.settings["step"],
+            folder / "active.db",
+            candidates=self.settings["candidates"],
+            validation=self.validation,
+        )
+        with learner:
+            if learner.n_labelled == 0:
+                learner.tell(start, learner.pool.answers(start))
+            if learner.n_labelled < count:
+                tell(f"choosing {count - learner.n_labelled} labels actively")
+                learner.run(count)
+            return self.pool[learner.labelled_ids[:count]]
+
+    def measure(self, ordered: Examples, trial: int, size: int) -> dict[str, Any]:
+        """What the model of the first `size` labels comes to, before and after it takes in the next ones."""
+        new = ordered[np.arange(size, size + self.settings["step"])]
+        model = self.model().fit(ordered[np.arange(size)], self.validation, seed=derive(0, "trial", trial, size))
+        log_weights_S_K, found = self._weights(model.believe(new.inputs), np.asarray(new.labels), trial, size)
+        log_pred_S_N_C = []
+        for begin in range(0, len(self.test), _ROWS):
+            rows = self.test.inputs[begin : begin + _ROWS]
+            probs_n_K_C = model.believe(rows).log_probs_N_K_C.exp()  # the same masks, so the same draws
+            weights_S_K = log_weights_S_K.to(probs_n_K_C).exp()
+            log_pred_S_N_C.append(torch.einsum("sk,nkc->snc", weights_S_K, probs_n_K_C).log().double().cpu())
+        log_pred = torch.cat(log_pred_S_N_C, dim=1)
+        labels_N = torch.from_numpy(np.asarray(self.test.labels, dtype=np.int64))
+        loss_S = -log_pred.gather(2, labels_N[None, :, None].expand(len(log_pred), -1, 1))[..., 0].mean(1)
+        right_S = (log_pred.argmax(-1) == labels_N).double().mean(1)
+        half = len(loss_S) // 2  # first the halves of the draws as they are, then the same re-weighted
+        whole = {"loss": float(loss_S[-1]), "accuracy": float(right_S[-1])}
+        sub = {
+            name: {"loss": loss_S[part].tolist(), "accuracy": right_S[part].tolist()}
+            for name, part in (("before", slice(0, half)), ("online", slice(half, 2 * half)))
+        }
+        return whole | sub | found
+
+    def _weights(self, belief: Any, labels: Any, trial: int, size: int) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Log weights of each half of the draws before and after the new labels, then of all draws as they are."""
+        draws = belief.shape[1]
+        seen_K = belief.log_probs_N_K_C[torch.arange(len(labels)), :, torch.from_numpy(labels)].double().cpu().sum(0)
+        before, after, diagnostics = [], [], []
+        for sub in range(self.settings["sub_trials"]):
+            rng = np.random.default_rng(derive(0, "sub-trial", trial, size, sub))
+            half_K = torch.full((draws,), -torch.inf, dtype=torch.float64)
+            half_K[torch.from_numpy(rng.permutation(draws)[: max(1, draws // 2)])] = 0.0
+            before.append(half_K.log_softmax(0))
+            after.append((half_K + seen_K).log_softmax(0))
+            weights_K = after[-1].exp()
+            change_K = torch.where(weights_K > 0, after[-1] - before[-1], 0.0)
+            diagnostics.append([float(1 / weights_K.square().sum()), float((weights_K * change_K).sum())])
+        ess, surprise = np.mean(diagnostics, axis=0).tolist()
+        equal = torch.full((draws,), -float(np.log(draws)), dtype=torch.float64)
+        return torch.stack([*before, *after, equal]), {"ess": ess, "surprise": surprise}
+
+
+def differences(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By sequence: the change of loss and accuracy by re-weighting and by training again, over sizes and trials."""
+    by_place = {(row["sequence"], row["trial"], row["size"]): row for row in findings["rows"]}
+    found: dict[str, dict[str, Any]] = {}
+    for (sequence, trial, size), row in by_place.items():
+        later = by_place.get((sequence, trial, size + findings["step"]))
+        if later is None:
+            continue
+        mine = found.setdefault(sequence, {name: [] for name in ("size", "ess", "surprise")})
+        mine["size"].append(size)
+        for name in ("ess", "surprise"):
+            mine[name].append(row[name])
+        for metric in ("loss", "accuracy"):
+            change = np.mean(row["online"][metric]) - np.mean(row["before"][metric])
+            mine.setdefault(f"online {metric}", []).append(float(change))
+            mine.setdefault(f"retrained {metric}", []).append(later[metric] - row[metric])
+            mine.setdefault(f"baseline {metric}", []).append(row[metric])
+    return found
+
+
+def claims(findings: Mapping[str, Any]) -> list[Verdict]:
+    """Claims 1 to 4 and 8 of the chapter, from means over sizes and trials."""
+    found = differences(findings)
+    if set(found) != set(_SEQUENCES):
+        return []
+    active, random = (found[name] for name in _SEQUENCES)
+    count = len(active["size"])
+
+    def mean(values: list[float]) -> str:
+        error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+        return f"{np.mean(values):+.3f} ± {error:.3f}".replace("-", "−")
+
+    def both(one: dict[str, Any], how: str) -> str:
+        return f"loss {mean(one[f'{how} loss'])} nats, accuracy {mean(one[f'{how} accuracy'])} (mean ± s.e. of {count})"
+
+    better = [np.mean(one["retrained loss"]) < 0 < np.mean(one["retrained accuracy"]) for one in (active, random)]
+    ends = {name: _end(found[name]) for name in _SEQUENCES}
+    return [
+        Verdict(
+            "OBI 1",
+            "on an active sequence re-weighting is worse than no update",
+            bool(np.mean(active["online loss"]) > 0 > np.mean(active["online accuracy"])),
+            both(active, "online"),
+        ),
+        Verdict(
+            "OBI 2",
+            "on a random sequence re-weighting is about as good as no update (within 0.05 nats and one point)",
+            bool(abs(np.mean(random["online loss"])) < 0.05 and abs(np.mean(random["online accuracy"])) < 0.01),
+            both(random, "online"),
+        ),
+        Verdict(
+            "OBI 3",
+            "training again improves loss and accuracy on both sequences",
+            all(map(bool, better)),
+            f"active: {both(active, 'retrained')}; random: {both(random, 'retrained')}",
+        ),
+        Verdict(
+            "OBI 4",
+            "actively chosen labels surprise the draws more than random ones",
+            bool(np.mean(active["surprise"]) > np.mean(random["surprise"])),
+            f"surprise {np.mean(active['surprise']):.2f} against {np.mean(random['surprise']):.2f} nats, effective"
+            f" draws {np.mean(active['ess']):.0f} against {np.mean(random['ess']):.0f} of {findings['draws'] // 2}",
+        ),
+        Verdict(
+            "OBI 8",
+            f"the active sequence ends at a higher accuracy than the random one, at {findings['last']} labels",
+            ends["active"] > ends["random"],
+            f"{100 * ends['active']:.1f} % against {100 * ends['random']:.1f} %",
+        ),
+    ]
+
+
+def sections(findings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Charts of the changes over training sizes, and the table of means."""
+    found = differences(findings)
+    parts = []
+    for metric, unit in (("loss", "nats"), ("accuracy", "share")):
+        lines = {
+            f"{how}, {name}": _by_size(found[name], f"{how} {metric}")
+            for how in ("online", "retrained")
+            for name in found
+        }
+        words = "<p>The change against the model as it is, mean over trials: below 0 is better.</p>"
+        words = words if metric == "loss" else words.replace("below", "above")
+        drawing = line_chart(lines, "labels", f"change of {metric} ({unit})")
+        parts.append((metric, f"Change of {metric}", words + drawing))
+    lines = {name: _by_size(one, "ess") for name, one in found.items()}
+    parts.append(("draws", "Effective draws", line_chart(lines, "labels", "effective draws")))
+    columns = [f"{how} {metric}" for how in ("online", "retrained") for metric in ("loss", "accuracy")]
+    rows = [[name, *(f"{np.mean(one[column]):+.3f}" for column in columns)] for name, one in found.items()]
+    head = ["sequence", "online: loss", "online: accuracy", "retrained: loss", "retrained: accuracy"]
+    body = table(head, rows, "Mean change against no update")
+    return [("table", "Re-weighting and training again", f'<div class="card">{body}</div>'), *parts]
+
+
+def _by_size(one: Mapping[str, Any], name: str) -> list[tuple[float, float]]:
+    sizes = sorted(set(one["size"]))
+    values = {size: [v for s, v in zip(one["size"], one[name], strict=True) if s == size] for size in sizes}
+    return [(size, float(np.mean(values[size]))) for size in sizes]
+
+
+def _end(one: Mapping[str, Any]) -> float:
+    return _by_size(one, "baseline accuracy")[-1][1]

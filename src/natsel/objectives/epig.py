@@ -1,0 +1,60 @@
+"""EPIG, the expected predictive information gain: what a label would tell about the labels of targets.
+
+    EPIG(x)      = Σ_j v_j I[Y; Y*_j | x, x*_j]                          one point
+    EPIG(x_1..b) = Σ_j v_j I[Y_1..Y_b; Y*_j | x_1..x_b, x*_j]            a batch
+
+The mean over targets, each taken alone; JEPIG beside this file takes them together. Never more than BALD, and never
+less than 0. Monotone but not submodular: two labels can tell together what neither does alone (xor), so greedy batches
+have no guarantee.  Spec 06, Q3 and Q6.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from natsel.beliefs import GaussianSamples
+from natsel.objectives.protocol import Facts, Objective
+
+
+@dataclass(frozen=True)
+class EPIG(Objective):
+    """Expected predictive information gain about targets, from draws that candidates and targets share.
+
+    `rows` is how many weighted posteriors a greedy batch on categorical draws may hold; each costs as much as scoring
+    the pool once. The first pick, and every point by itself, is exact. Gaussian draws are moment-matched, which may lie
+    above or below the mixture's own value.
+
+    >>> EPIG().facts.needs_targets
+    True
+    """
+
+    rows: int = 64
+
+    facts: ClassVar[Facts] = Facts(
+        "I[Y;Y*|x,x*]",
+        expression="I[Y;Ystar|x,xstar,D]",
+        jointly=True,
+        needs_targets=True,
+        monotone=True,
+        approximate=(GaussianSamples,),
+        cost="N·M·K·C², the k best of N in about N·C·K²",
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rows, int) or self.rows < 1:
+            raise ValueError(f"rows: expected a whole number of at least 1, found {self.rows}; the default is 64")
+
+
+@dataclass(frozen=True)
+class EPIGChi2(Objective):
+    """EPIG to second order in how far draws differ, at a cost that does not depend on the number of targets.
+
+    >>> EPIGChi2().facts.cost
+    'N·C·K²'
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "χ²(Y,Y*|x,x*)/2",
+        reason="the second-order term of I[Y;Ystar|x,xstar,D]; that is never more than twice this",
+        needs_targets=True,
+        cost="N·C·K²",
+    )

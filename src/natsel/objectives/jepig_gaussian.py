@@ -1,0 +1,105 @@
+"""JEPIG read from Gaussian beliefs: two EIG states in closed form, one before and one after all target labels.
+
+    gain_n = ½ ln((s_n + noise_n) / (s'_n + noise_n))     s, s': Var f_n given points added, and given all targets too
+    s_n − s'_n = Σ_r c_r (φ_n·v_r)²,  c_r = σ_r²/(1 + σ_r²)             σ, v: singular values and vectors of Φ*/√noise
+
+Before any point is added the difference is a sum of squares, so that the smallest scores keep their digits; the cost is
+one factorisation of the targets, M·D·min(M, D), and N·D·min(M, D). Exact for jointly Gaussian beliefs; draws of
+Gaussians are moment-matched.  Spec 06, Q5e and Q7.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.memory import rows_per_chunk
+from natsel.objectives.gaussian_points import Points, matched
+from natsel.objectives.jepig import JEPIG
+from natsel.objectives.protocol import Reading, serves
+
+
+@serves(JEPIG, GaussianFeatures, GaussianSamples)
+class GaussianJEPIG:
+    """Gains about all targets together, conditional on the labels of the points added so far."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
+    submodular: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+    worth_racing: ClassVar[bool] = False
+
+    def __init__(self, objective: JEPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
+        pool, targets = matched(belief, reading.targets)
+        if reading.targets is not None and reading.targets.weights_M is not None:
+            raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
+        vectors_R_D, strength_R = directions(targets)
+        self.known = vectors_R_D, strength_R / (1 + strength_R)
+        self.available = 0.5 * float(strength_R.log1p().sum())
+        self.before = Points(pool.features_N_D, pool.noise_N)
+        self.after = Points(pool.features_N_D, pool.noise_N, self.known)
+        self.told_N = self.after.told()
+        self.total = 0.0
+
+    def scores(self) -> Tensor:
+        """JEPIG of every point by itself, N values in nats."""
+        return _information(self.after.told(), self.after.unseen() + self.after.noise_N)
+
+    def bounds(self) -> Tensor:
+        """The scores: what points add before any other was."""
+        return self.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """I[Y; Y*_1..Y*_M | labels so far] of each position."""
+        positions = positions.to(self.told_N.device)
+        return _information(self.told_N[positions], self.after.variance_N[positions] + self.after.noise_N[positions])
+
+    def add(self, position: int) -> float:
+        """Take a point in both states."""
+        gain = float(self.gains(torch.tensor([position])))
+        for points, sign in ((self.before, -1), (self.after, 1)):
+            row_D = points.row(position)
+            if row_D is not None:
+                self.told_N = self.told_N + sign * points.take(position, row_D)
+        self.total += gain
+        return gain
+
+    @property
+    def remaining(self) -> float:
+        """I[Y*_1..Y*_M; F | labels so far]: all there is to say about the targets, less what was said."""
+        return max(0.0, self.available - self.total)
+
+    def value(self, positions: Tensor) -> float:
+        """What the labels of a set tell about all targets, from two covariance matrices of the set: the reference."""
+        features_B_D, noise_B = self.before.at(positions.to(self.told_N.device))
+        vectors_R_D, share_R = self.known
+        seen_B_R = features_B_D @ vectors_R_D.T * share_R.sqrt()
+        before_B_B = features_B_D @ features_B_D.T + noise_B.diag()
+        return 0.5 * float(torch.logdet(before_B_B) - torch.logdet(before_B_B - seen_B_R @ seen_B_R.T))
+
+
+def directions(targets: GaussianFeatures) -> tuple[Tensor, Tensor]:
+    """What target labels tell about the weights: directions v_r as [R, D], and σ_r², the precision gained along each.
+
+    >>> directions(GaussianFeatures([[2.0, 0.0]], noise=0.5))[1]
+    tensor([8.0000], dtype=torch.float64)
+    """
+    count, width = targets.features_N_D.shape
+    if count <= width:
+        scaled_M_D = targets.features_N_D.double() / targets.noise_N.sqrt()[:, None]
+        _, singular_R, vectors_R_D = torch.linalg.svd(scaled_M_D, full_matrices=False)
+        return vectors_R_D, singular_R.square()
+    precision_D_D = targets.noise_N.new_zeros(width, width)
+    step = rows_per_chunk(16 * width, targets.device)
+    for start in range(0, count, step):
+        part = targets[start : start + step]
+        features_m_D = part.features_N_D.double()
+        precision_D_D += features_m_D.T @ (features_m_D / part.noise_N[:, None])
+    strength_D, vectors_D_D = torch.linalg.eigh(precision_D_D)
+    return vectors_D_D.T, strength_D.clamp_min_(0)
+
+
+def _information(told_n: Tensor, left_n: Tensor) -> Tensor:
+    """½ ln(1 + told/left): the variance of a label with and without the targets'."""
+    return 0.5 * (told_n.clamp_min(0) / left_n).log1p()

@@ -1,0 +1,119 @@
+"""JEPIG through models: what a label tells about the targets, by a student that has learnt the targets already.
+
+    score(x) = I[Y; Ω | x] − (1/S) Σ_s I[Y; Ω_s | x]               BALD now, less BALD of the students
+    score(B) = I[Y_B; Ω | x_B] − (1/S) Σ_s I[Y_B; Ω_s | x_B]       BatchBALD now, less that of the students
+
+A student by self-distillation learns the model's own mean predictions on training inputs and targets; one by
+retraining learns labels of the targets that the model made up. Draws never degenerate as they do when many target
+labels re-weight them. The exact quantity is never negative; the difference may be.  Spec 06, Q5c, Q5d and Q7.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs.two_models import TwoModels
+from natsel.capabilities import Capability
+from natsel.information import mutual_information
+from natsel.objectives.eig import EIG
+from natsel.objectives.eig_categorical import CategoricalEIG
+from natsel.objectives.protocol import Facts, Objective, Reading, serves
+
+
+@dataclass(frozen=True)
+class TaughtJEPIG(Objective):
+    """JEPIG as what a student no longer has to learn; a learner makes the students, by `distil` or `retrain`.
+
+    `students` is how many are made; self-distillation needs one. `rows` are those of EIG, for batches.
+
+    >>> TaughtJEPIG("retrain", students=3).facts.nonnegative
+    False
+    """
+
+    by: Literal["distil", "retrain"] = "distil"
+    students: int = 1
+    rows: int = 4096
+
+    facts: ClassVar[Facts] = Facts(
+        "I[Y;W|x] − I[Y;W'|x]",
+        reason="a difference between two models that estimates I[Y;Ystars|x,xstars,D]; it may be negative",
+        nonnegative=False,
+        cost="a training for each student, then twice BALD",
+    )
+
+    def __post_init__(self) -> None:
+        if self.by not in ("distil", "retrain"):
+            raise ValueError(f"by: expected 'distil' or 'retrain', found {self.by!r}")
+        if not isinstance(self.students, int) or self.students < 1:
+            raise ValueError(f"students: expected a whole number of at least 1, found {self.students}")
+
+
+@serves(TaughtJEPIG, TwoModels)
+class TwoModelJEPIG:
+    """Two EIG states, one of the model and one of its students."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
+    submodular: ClassVar[bool] = False
+    worth_racing: ClassVar[bool] = False
+
+    def __init__(self, objective: TaughtJEPIG, belief: TwoModels, reading: Reading) -> None:
+        eig = EIG(objective.rows)
+        plain = Reading(None, None, reading.generator)
+        self.teacher = CategoricalEIG(eig, belief.teacher, plain)
+        self.students = [CategoricalEIG(eig, student, plain) for student in belief.students]
+        self.total = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether all label configurations so far have their rows."""
+        return self.teacher.exact and all(student.exact for student in self.students)
+
+    @property
+    def remaining(self) -> float:
+        """What the model itself can still learn: no difference adds up to more."""
+        return self.teacher.remaining
+
+    def scores(self) -> Tensor:
+        """BALD of the model less that of its students, N values in nats."""
+        return self.teacher.scores() - _mean([student.scores() for student in self.students])
+
+    def bounds(self) -> Tensor:
+        """BALD of the model: students know no less than nothing."""
+        return self.teacher.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """What a point adds to the model's BatchBALD less what it adds to the students'."""
+        return self.teacher.gains(positions) - _mean([student.gains(positions) for student in self.students])
+
+    def add(self, position: int) -> float:
+        """Take a point in all states."""
+        gain = self.teacher.add(position) - sum(student.add(position) for student in self.students) / len(self.students)
+        self.total += gain
+        return gain
+
+    def value(self, positions: Tensor) -> float:
+        """BatchBALD of a set less that of the students, by enumeration."""
+        return self.teacher.value(positions) - sum(one.value(positions) for one in self.students) / len(self.students)
+
+
+def jepig_from_two_models(
+    log_probs_N_K_C: Tensor, student_N_K_C: Tensor, log_weights_K: Tensor | None = None
+) -> Tensor:
+    """BALD of a model less BALD of its student: N values in nats, float64, negative where the student is less sure.
+
+    >>> sure, even = torch.eye(2)[None].log(), torch.full((1, 2, 2), 0.5).log()
+    >>> jepig_from_two_models(sure, even).round(decimals=4), jepig_from_two_models(sure, sure)
+    (tensor([0.6931], dtype=torch.float64), tensor([0.], dtype=torch.float64))
+    """
+    if log_probs_N_K_C.shape[::2] != student_N_K_C.shape[::2]:
+        raise ValueError(
+            f"student_N_K_C: expected {log_probs_N_K_C.shape[0]} points and {log_probs_N_K_C.shape[2]} classes like the"
+            f" model, found shape {tuple(student_N_K_C.shape)}"
+        )
+    return mutual_information(log_probs_N_K_C, log_weights_K).double() - mutual_information(student_N_K_C).double()
+
+
+def _mean(values: list[Tensor]) -> Tensor:
+    return torch.stack(values).mean(0)
