@@ -15,6 +15,7 @@ from golden_values import golden, logs, random_draws
 from natsel import memory
 from natsel.information import mutual_information
 from natsel.information import predictive as engine
+from natsel.information.phi import phi
 from natsel.information.predictive import (
     Targets,
     at_a_glance,
@@ -23,7 +24,6 @@ from natsel.information.predictive import (
     epig_chi2,
     over_targets,
     pairwise_predictive_information,
-    phi,
     target_weights,
 )
 

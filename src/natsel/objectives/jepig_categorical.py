@@ -19,6 +19,7 @@ from natsel.objectives.jepig import JEPIG
 from natsel.objectives.protocol import Reading, serves
 
 _FEW = 2  # effective draws
+_NOTHING = 1e-12  # nats
 
 
 @serves(JEPIG, CategoricalSamples)
@@ -39,7 +40,7 @@ class CategoricalJEPIG:
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
         self.after = self.before
         for log_probs_K_C in reading.targets.belief.log_probs_N_K_C.to(belief.device):
-            if self.after.count == 0:  # every labelling so far leaves one draw: further targets tell nothing
+            if self.after.left < _NOTHING:  # every labelling so far leaves one draw: further targets tell nothing
                 break
             self.after = self._grown(self.after, log_probs_K_C.double().softmax(-1))
         self.first = self.before, self.after
