@@ -243,29 +243,6 @@ def over_targets(log_probs_N_K_C: Tensor, targets: Targets, plenty_N: Tensor | N
     return total_N
 
 
-def both_orders(log_probs_N_K_C: Tensor, targets: Targets, precisely: bool = True) -> Tensor:
-    """[N, 2]: Σ_j v_j I[Y;Y*_j] and its second-order form from one product, for targets few enough to be held at once.
-
-    Without `precisely` the first is off by up to 1e-7 nats or so in float32.
-
-    >>> pool, target = torch.tensor([[[[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]]], [[[0.2, 0.8], [0.7, 0.3], [0.5, 0.5]]]])
-    >>> both_orders(pool.double().log(), Targets(target.double().log())).round(decimals=6).tolist()
-    [[0.028226, 0.027991]]
-    """
-    count, draws, classes = log_probs_N_K_C.shape
-    ((target, weights_mC),) = targets.parts(len(targets.log_probs_M_K_C))
-
-    def work(part: slice) -> Tensor:
-        found = deviations(log_probs_N_K_C[part], targets.weights_K)
-        r_nC_mC = found.a_nC_K @ target.a_nC_K.T
-        second_nC = r_nC_mC.square() @ (weights_mC / 2)
-        sums_nC_2 = torch.stack([phi(r_nC_mC, precisely=precisely) @ weights_mC, second_nC], 1).double()
-        return (sums_nC_2.view(-1, classes, 2) * found.mean_n_C[..., None]).sum(1)
-
-    each = log_probs_N_K_C.element_size() * classes * (4 * draws + 4 * len(weights_mC))
-    return chunked(work, count, each, log_probs_N_K_C.device)
-
-
 def target_weights(target_weights_M: Tensor | None, log_probs_M_K_C: Tensor) -> Tensor:
     """Weights of targets as they are used: summing to one.
 

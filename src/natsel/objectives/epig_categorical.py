@@ -17,15 +17,14 @@ from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
-from natsel.information.predictive import Targets, at_a_glance, both_orders, over_targets, second_order
+from natsel.information.predictive import Targets, at_a_glance, over_targets, second_order
 from natsel.information.rows import Rows, expand, gains, grow, prior_rows
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.epig import EPIG, EPIGChi2
 from natsel.objectives.protocol import Reading, serves
 
 _MOST = 2.0
-_PLENTY = 1e-5  # nats
-_FEW = 16  # targets that say how far gains exceed their second-order form
+_FEW = 64  # targets that say how far gains exceed their second-order form
 _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standard deviations as it was off elsewhere
 
 
@@ -132,20 +131,16 @@ class CategoricalEPIG:
     def _guess(self, positions: Tensor) -> Tensor:
         """The gain about a few targets over its second-order form; inf where these know nothing of the point."""
         log_probs_n_K_C = self.belief.log_probs_N_K_C[positions]
-        if not len(positions):
-            return torch.zeros(0, dtype=torch.float64, device=self.belief.device)
-        both_n_2 = torch.zeros(len(positions), 2, dtype=torch.float64, device=self.belief.device)
-        # A rough guess will do, unless there is so little information that the quick form of φ would miss it.
-        precisely = self._rough_N is None or not float(self._rough_N[positions].min()) > _PLENTY
+        rough_n = self._rough(log_probs_n_K_C, self._few_M)
+        total_n = torch.zeros_like(rough_n)
         for weight, targets in self._posteriors(self._few_M):
-            both_n_2 += weight * both_orders(log_probs_n_K_C, targets, precisely)
-        gain_n, rough_n = both_n_2.T
-        return torch.where(rough_n > 0, gain_n / rough_n, torch.inf)
+            total_n += weight * over_targets(log_probs_n_K_C, targets, rough_n)
+        return torch.where(rough_n > 0, total_n / rough_n, torch.inf)
 
-    def _rough(self, log_probs_n_K_C: Tensor) -> Tensor:
+    def _rough(self, log_probs_n_K_C: Tensor, few_M: Tensor | None = None) -> Tensor:
         """Σ_m v_m EPIG under the posterior of row m, to second order."""
         total_n = torch.zeros(len(log_probs_n_K_C), dtype=torch.float64, device=self.belief.device)
-        for weight, targets in self._posteriors():
+        for weight, targets in self._posteriors(few_M):
             total_n += weight * second_order(log_probs_n_K_C, targets.weights_K, targets.factor())
         return total_n
 
