@@ -19,7 +19,7 @@ from natsel.information.calculus import (
     info,
 )
 from natsel.information.calculus.expressions import Atom, Expectation, Law
-from natsel.information.calculus.filling import rewritten
+from natsel.information.calculus.walking import rewritten
 
 properties = settings(deadline=None, max_examples=25)
 seeds = st.integers(0, 2**31)

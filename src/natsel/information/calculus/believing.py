@@ -19,10 +19,10 @@ from torch import Tensor
 from natsel.information.calculus.averaging import Tables
 from natsel.information.calculus.expanding import leaves
 from natsel.information.calculus.expressions import Expectation, Expression, Group, H, I, Sum, group, tied_name
-from natsel.information.calculus.filling import filled, rewritten
+from natsel.information.calculus.filling import filled
 from natsel.information.calculus.predictive import OMEGA, PredictiveJoint, number_of
 from natsel.information.calculus.scenes import Errors, free_symbols, scene_of, solved
-from natsel.information.calculus.walking import atoms_of, free_atoms, groups_of, is_data
+from natsel.information.calculus.walking import atoms_of, free_atoms, groups_of, is_data, rewritten
 
 
 def on_draws(

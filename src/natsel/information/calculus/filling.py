@@ -1,4 +1,4 @@
-"""Getting an expression ready for a joint: its groups rewritten, its bare laws spelled out.
+"""Getting an expression ready for a joint: its bare laws spelled out.
 
     H(p ‖ q)        over all variables of the joint
     H(p(X) ‖ q)     q over what p is over
@@ -10,44 +10,13 @@ from collections.abc import Callable
 
 from natsel.information.calculus.expressions import (
     KL,
-    TC,
     CrossEntropy,
     Expectation,
     Expression,
     Group,
-    H,
-    I,
     Law,
     Sum,
 )
-
-# Takes a group and whether it stands behind `|`.
-ChangeGroup = Callable[[Group, bool], Group]
-
-
-def rewritten(expression: Expression, change: ChangeGroup) -> Expression:
-    """The same expression with every group changed."""
-
-    def law(each: Law) -> Law:
-        return Law(each.name, change(each.of, False), change(each.given, True))
-
-    match expression:
-        case H(of, given, model):
-            return H(change(of, False), change(given, True), model)
-        case I(groups, given, model):
-            return I(tuple(change(each, False) for each in groups), change(given, True), model)
-        case TC(groups, given, model):
-            return TC(tuple(change(each, False) for each in groups), change(given, True), model)
-        case CrossEntropy(p, q):
-            return CrossEntropy(law(p), law(q))
-        case KL(p, q):
-            return KL(law(p), law(q))
-        case Expectation(over, body):
-            return Expectation(law(over), rewritten(body, change))
-        case Sum(terms):
-            return Sum(tuple((factor, rewritten(term, change)) for factor, term in terms))
-        case _:
-            return expression
 
 
 def filled(expression: Expression, everything: Callable[[], Group]) -> Expression:

@@ -5,8 +5,7 @@
 Spec 01, 1.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 from natsel.information.calculus.expressions import (
     KL,
@@ -101,22 +100,38 @@ def with_data_tied(*expressions: Expression) -> tuple[Expression, ...]:
 
 
 def _tied(expression: Expression, names: set[str]) -> Expression:
-    def tied(atoms: Group) -> Group:
+    def tied(atoms: Group, given: bool) -> Group:
+        if not given:
+            return atoms
         return tuple(Atom(atom.name, tied=True) if atom.name in names and not atom.tied else atom for atom in atoms)
 
-    def tied_law(law: Law) -> Law:
-        return replace(law, given=tied(law.given))
+    return rewritten(expression, tied)
+
+
+# Takes a group and whether it stands behind `|`.
+ChangeGroup = Callable[[Group, bool], Group]
+
+
+def rewritten(expression: Expression, change: ChangeGroup) -> Expression:
+    """The same expression with every group changed."""
+
+    def law(each: Law) -> Law:
+        return Law(each.name, change(each.of, False), change(each.given, True))
 
     match expression:
-        case H() | I() | TC():
-            return replace(expression, given=tied(expression.given))
+        case H(of, given, model):
+            return H(change(of, False), change(given, True), model)
+        case I(groups, given, model):
+            return I(tuple(change(each, False) for each in groups), change(given, True), model)
+        case TC(groups, given, model):
+            return TC(tuple(change(each, False) for each in groups), change(given, True), model)
         case CrossEntropy(p, q):
-            return CrossEntropy(tied_law(p), tied_law(q))
+            return CrossEntropy(law(p), law(q))
         case KL(p, q):
-            return KL(tied_law(p), tied_law(q))
-        case Expectation(law, body):
-            return Expectation(tied_law(law), _tied(body, names))
+            return KL(law(p), law(q))
+        case Expectation(over, body):
+            return Expectation(law(over), rewritten(body, change))
         case Sum(terms):
-            return Sum(tuple((factor, _tied(term, names)) for factor, term in terms))
+            return Sum(tuple((factor, rewritten(term, change)) for factor, term in terms))
         case _:
             return expression

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from natsel.information.calculus.discrete import DiscreteJoint
 from natsel.information.calculus.expressions import Atom, Expectation, Expression, Group, H, I, group
-from natsel.information.calculus.filling import rewritten
 from natsel.information.calculus.gaussian import GaussianJoint
 from natsel.information.calculus.parser import parse
+from natsel.information.calculus.walking import rewritten
 from natsel.information.diagrams.atoms import IDiagram
 from natsel.information.diagrams.bars import Bars, bars
 
