@@ -14,9 +14,11 @@ from natsel.memory import memory_budget
 from natsel.models.consistency import check_consistent
 from natsel.models.draws import dropout_logits, evaluating, outputs_of, plan_of
 from natsel.models.dropout import Dropout
-from natsel.models.factored import Masked, pooled
+from natsel.models.factored import Masked
+from natsel.models.flat import Flat
 from natsel.models.masks import Draws, Masks
 from natsel.models.networks import emnist_cnn, mlp, mnist_cnn
+from natsel.models.sums import Sums, pooled
 from natsel.models.training import Training
 from natsel.seeds import derive
 
@@ -228,7 +230,7 @@ MULTIPLIED = {
 def test_factored_convolutions_are_convolutions(kind, monkeypatch):
     module, inputs = FACTORED[kind](), torch.randn(3, 1, 12, 12)
     expected = singly(module, inputs, 2, range(6))
-    monkeypatch.setattr(Masked, "product", None)  # nothing may need the numbers
+    monkeypatch.setattr(Masked, "make", None)  # nothing may need the numbers
     plan = plan_of(module.eval(), inputs, 2, 6, CPU)
     assert plan.route == "together"
     close(dropout_logits(module, inputs, 2, range(6), "cpu"), expected)
@@ -252,6 +254,61 @@ def test_what_cannot_be_factored_is_multiplied_out(kind):
 def test_pooling_is_max_pooling(shape, layout, settings):
     maps = torch.randn(shape, generator=torch.Generator().manual_seed(1)).contiguous(memory_format=layout)
     assert torch.equal(pooled(maps, **settings), F.max_pool2d(maps, **settings))
+
+
+class Seen:
+    bytes = 0
+
+
+@pytest.mark.parametrize("sides", [(8, 6, 3), (5, 7, 2), (2, 2, 1)])
+def test_sums_pooled_one_point_after_another_are_sums_pooled(sides):
+    parts, mask_K_C = torch.randn(3, 4, int(np.prod(sides))), torch.rand(5, 4)
+    expected = (mask_K_C @ parts).view(15, *sides).permute(0, 3, 1, 2)
+    sums, seen = Sums(parts, mask_K_C, sides, Seen()), Seen()
+    assert sums.stride() == expected.stride()
+    close(pooled(sums, 2), F.max_pool2d(expected, 2))
+    assert not sums.made
+    close(pooled(sums, 2, 1), F.max_pool2d(expected, 2, 1))
+    assert sums.made
+    sums.relu_()
+    close(pooled(sums, 2), F.max_pool2d(expected.relu(), 2))
+    close(Sums(parts, mask_K_C, sides, seen).flatten(1), expected.flatten(1))
+    assert seen.bytes == expected.nbytes
+
+
+FLATTENED = {
+    "flatten": lambda x: x.flatten(1),
+    "view": lambda x: x.view(6, -1),
+    "rows as they come": lambda x: x.view(-1, 24),
+    "reshape": lambda x: x.reshape(len(x), 24),
+}
+NOT_FLATTENED = {
+    "relu": lambda x: x.relu().view(6, -1),
+    "other rows": lambda x: x.view(3, 48)[:, :24],
+    "changed in place": lambda x: x.mul_(2).flatten(1),
+    "changed in place, and the result not used": lambda x: (x.mul_(2), x.flatten(1))[1],
+    "convolved": lambda x: F.conv2d(x, torch.ones(24, 3, 4, 2)).flatten(1),
+    "channels last after all": lambda x: x.permute(0, 2, 3, 1).reshape(6, -1),
+}
+
+
+@pytest.mark.parametrize("kind", FLATTENED | NOT_FLATTENED)
+def test_flat_maps_pass_for_maps_with_channels_first(kind):
+    maps, weight, bias = torch.randn(6, 3, 4, 2), torch.randn(5, 24), torch.randn(5)
+    lazy = Flat(maps.permute(0, 2, 3, 1).contiguous(), maps.shape, Seen())
+    way = (FLATTENED | NOT_FLATTENED)[kind]
+    flat = way(lazy)
+    assert isinstance(flat, Flat) == (kind in FLATTENED)
+    expected = way(maps)
+    found = flat.linear(weight, bias) if isinstance(flat, Flat) else F.linear(flat, weight, bias)
+    close(found, F.linear(expected, weight, bias))
+    close(flat + 0, expected)
+
+
+def test_flat_maps_changed_in_place_stay_changed():
+    flat = Flat(torch.ones(2, 1, 2, 3), (2, 6), Seen())
+    flat.add_(1)
+    close(flat.linear(torch.ones(1, 6)), torch.full((2, 1), 12.0))
 
 
 def test_many_channels_for_few_draws_are_not_factored():

@@ -33,7 +33,7 @@ from natsel.models.training import Training
 # Names of what torch counts as a product: aten::mm, bmm, addmm, mkldnn_convolution, cudnn_convolution …
 _PRODUCTS = ("mm", "convolution", "conv2d", "gemm", "xmma", "cutlass", "fprop", "wgrad")
 _DIRECT = 64
-_PROFILED = 400
+_PROFILED = 2_000  # with fewer, what is done once for all pictures (drawing masks) would count for too much
 
 
 def measure(count: int = 2_000, draws: int = 100, device: str | None = None) -> dict[str, Any]:

@@ -21,7 +21,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from natsel.models.factored import Masked, convolution, pooled
+from natsel.models.factored import Masked, convolution
+from natsel.models.flat import Flat
+from natsel.models.later import Later
+from natsel.models.sums import pooled
 from natsel.seeds import derive
 
 # Which functions drop features, and whether they drop whole channels and keep the mean and variance of SELU networks.
@@ -87,6 +90,8 @@ class Draws(TorchFunctionMode):
             result = convolution(self.total, *args, **kwargs)
         elif func is F.max_pool2d and args and isinstance(args[0], Tensor):
             result = pooled(*args, **kwargs)
+        elif func is F.linear and args and isinstance(args[0], Flat):
+            result = args[0].linear(*args[1:], **kwargs)
         else:
             result = func(*args, **kwargs)
         if self.counting:
@@ -114,20 +119,21 @@ class Draws(TorchFunctionMode):
             input_n_K_F = input.reshape(self.points, draws, *features)
         else:
             raise RuntimeError(f"dropout {layer}: {input.shape[0]} rows are no batch of {self.points} points")
-        if input.is_contiguous() or torch.is_grad_enabled():
-            masked_n_K_F = input_n_K_F * mask_K_F
-        else:  # what is flattened next is laid out for it here, instead of being copied again
-            masked_n_K_F = input.new_empty((len(input_n_K_F), draws, *features))
-            torch.mul(input_n_K_F, mask_K_F, out=masked_n_K_F)
+        masked_n_K_F = input_n_K_F * mask_K_F
         if alpha:  # what is dropped becomes what a SELU gives far below zero, and the mean is put back
             masked_n_K_F += (mask_K_F - (1 - p) * scale) * _ALPHA
-        return masked_n_K_F.flatten(0, 1)
+        masked = masked_n_K_F.flatten(0, 1)
+        last = masked.ndim == 4 and masked.is_contiguous(memory_format=torch.channels_last)
+        if draws > 1 and last and not masked.is_contiguous():
+            return Flat(masked.permute(0, 2, 3, 1), masked.shape, self)
+        return masked
 
 
 def _new_bytes(result: Any, args: Any) -> int:
     """The bytes of a result, none where it is a view of an argument."""
-    if not isinstance(result, Tensor) or isinstance(result, Masked):
+    if not isinstance(result, Tensor) or isinstance(result, Later):
         return 0
     place = result.untyped_storage().data_ptr()
-    given = (arg for arg in args if isinstance(arg, Tensor) and not isinstance(arg, Masked))
+    tensors = (arg for arg in args if isinstance(arg, Tensor) and not (isinstance(arg, Later) and not arg.made))
+    given = (arg.numbers() if isinstance(arg, Later) else arg for arg in tensors)
     return 0 if any(arg.untyped_storage().data_ptr() == place for arg in given) else result.nbytes
