@@ -15,7 +15,7 @@ from golden_values import golden, logs, random_draws
 from natsel import memory
 from natsel.information import mutual_information
 from natsel.information import predictive as engine
-from natsel.information.phi import phi
+from natsel.information.phi import phi, phi_of_ratio
 from natsel.information.predictive import (
     Targets,
     at_a_glance,
@@ -24,6 +24,7 @@ from natsel.information.predictive import (
     epig_chi2,
     over_targets,
     pairwise_predictive_information,
+    ratios,
     target_weights,
 )
 
@@ -160,30 +161,45 @@ def exact_phi(r: float) -> float:
         return float(one * one.ln() - Decimal(r)) if one else 1.0
 
 
-@pytest.mark.parametrize(("dtype", "precisely", "rtol"), [(torch.float64, True, 5e-14), (torch.float32, True, 5e-6)])
-def test_phi_to_sixty_digits(dtype, precisely, rtol):
+@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 5e-14), (torch.float32, 5e-6)])
+def test_phi_to_sixty_digits(dtype, rtol):
     small = 10.0 ** np.linspace(-15, -0.001, 400)
     r = torch.tensor(np.concatenate([-small, small, 10 ** np.linspace(0, 8, 50)])).to(dtype)
     expected = torch.tensor([exact_phi(float(value)) for value in r], dtype=torch.float64)
-    torch.testing.assert_close(phi(r.clone(), None, precisely).double(), expected, rtol=rtol, atol=0)
+    torch.testing.assert_close(phi(r.clone()).double(), expected, rtol=rtol, atol=0)
+
+
+@pytest.mark.parametrize("threads", [1, 64], ids=["numpy's logarithm", "torch's"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_phi_of_ratio_is_off_by_rounding_alone(dtype, threads, monkeypatch):
+    """By eps of how far the ratio is from 1, and not to one side: what many pairs add up to has more digits."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    spread = 10 ** np.linspace(-3, 0, 7)[:, None]
+    ratio = torch.tensor(np.exp(spread * np.random.default_rng(0).normal(size=(7, 2000)))).to(dtype)
+    expected = torch.tensor([[exact_phi(value - 1) for value in row] for row in ratio.tolist()], dtype=torch.float64)
+    found = phi_of_ratio(ratio.clone(), torch.empty_like(ratio)).double()
+    eps = torch.finfo(dtype).eps
+    assert ((found - expected).abs() <= 4 * eps * (ratio.double() - 1).abs() + 4 * eps * expected).all()
+    torch.testing.assert_close(found.mean(1), expected.mean(1), rtol=100 * eps, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_phi_at_its_ends_and_below_by_rounding(dtype):
-    r = torch.tensor([-1.0, -1.0 - 1e-6, 0.0], dtype=dtype)
+    r, expected = torch.tensor([-1.0, -1.0 - 1e-6, 0.0], dtype=dtype), torch.tensor([1.0, 1.0, 0.0], dtype=dtype)
     eps = torch.finfo(dtype).eps
-    for precisely in (True, False):
-        found = phi(r.clone(), None, precisely)
-        torch.testing.assert_close(found, torch.tensor([1.0, 1.0, 0.0], dtype=dtype), rtol=20 * eps, atol=0)
+    torch.testing.assert_close(phi(r.clone()), expected, rtol=20 * eps, atol=0)
     assert phi(torch.empty(0, dtype=dtype)).shape == (0,)
+    smallest = float(ratios(r[:1, None], torch.ones(1, dtype=dtype))) ** 2
+    ratio = torch.tensor([smallest, smallest, 1.0], dtype=dtype)
+    torch.testing.assert_close(phi_of_ratio(ratio, torch.empty(3, dtype=dtype)), expected, rtol=20 * eps, atol=0)
 
 
 def test_phi_writes_where_it_is_told():
-    r, spare = torch.linspace(-1, 3, 50).view(5, 10), torch.empty(5, 10)
-    for precisely in (True, False):
-        found = phi(r.clone(), spare, precisely)
+    r, spare = torch.linspace(-0.99, 3, 50).view(5, 10), torch.empty(5, 10)
+    for form, numbers in ((phi, r), (phi_of_ratio, 1 + r)):
+        found = form(numbers.clone(), spare)
         assert found.data_ptr() == spare.data_ptr()
-        torch.testing.assert_close(found, phi(r.clone(), None, precisely))
+        torch.testing.assert_close(found, form(numbers.clone(), torch.empty(5, 10)))
 
 
 def test_phi_of_some_is_phi_of_all():

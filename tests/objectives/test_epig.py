@@ -450,11 +450,11 @@ def test_class_counts_may_differ_in_batches():
 
 def test_few_targets_follow_their_weights():
     share_M = torch.tensor([0.0] * 500 + [1.0] * 500, dtype=torch.float64) / 500
-    chosen = few(share_M)
+    chosen = few(share_M, 64)
     assert len(chosen) == 64
     assert (chosen >= 500).all()
     assert len(chosen.unique()) == 64
     share_M[600] = 1.0
-    assert 20 < int((few(share_M / share_M.sum()) == 600).sum()) < 44
-    assert few(torch.ones(10, dtype=torch.float64) / 10).tolist() == list(range(10))
-    assert few(torch.tensor([0.5, 0.0, 0.5])).tolist() == [0, 2]
+    assert 20 < int((few(share_M / share_M.sum(), 64) == 600).sum()) < 44
+    assert few(torch.ones(10, dtype=torch.float64) / 10, 64).tolist() == list(range(10))
+    assert few(torch.tensor([0.5, 0.0, 0.5]), 64).tolist() == [0, 2]

@@ -105,12 +105,12 @@ def _bare(log_probs_N_K_C: Tensor, log_probs_M_K_C: Tensor) -> Tensor:
     weights_K = log_probs_N_K_C.new_full((draws,), 1 / draws)
     columns = _COLUMNS if log_probs_N_K_C.device.type == "cpu" else 16 * _COLUMNS
     rows = max(1, (1 << 23) // (4 * classes * (4 * draws + 2 * columns)))
-    target = deviations(log_probs_M_K_C, weights_K).a_nC_K
+    target = deviations(log_probs_M_K_C, weights_K).a_K_nC
     room = log_probs_N_K_C.new_empty(rows * classes, columns)
     for part in torch.split(log_probs_N_K_C, rows):
-        a_nC_K = deviations(part, weights_K).a_nC_K
-        for a_mC_K in torch.split(target, columns):
-            torch.mm(a_nC_K, a_mC_K.T, out=room[: len(a_nC_K), : len(a_mC_K)])
+        a_K_nC = deviations(part, weights_K).a_K_nC
+        for a_K_mC in torch.split(target, columns, 1):
+            torch.mm(a_K_nC.T, a_K_mC, out=room[: a_K_nC.shape[1], : a_K_mC.shape[1]])
     return room
 
 

@@ -14,7 +14,7 @@ EPIG never exceeds twice that, because φ(r) ≤ r².  Spec 06, Q2 and Q3.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -22,27 +22,23 @@ from torch import Tensor
 
 from natsel.information.entropy import widened
 from natsel.information.mutual import normalised_log_weights
-from natsel.information.phi import phi
+from natsel.information.phi import phi, phi_of_ratio
 from natsel.memory import chunked, memory_budget, rows_per_chunk
 
-# (1+r) ln(1+r) − r is off by eps·|r|, at random: in float32 about 1e-6 of the whole from so many nats on, or from this
+# s ln s − (s − 1) is off by eps·|r|, at random: in float32 about 1e-6 of the whole from so many nats on, or from this
 # share of a nat over the number of pairs of labels, if that is more.
-_PLENTY, _PLENTY_SHARED = 1e-6, 0.03
+_PLENTY, _PLENTY_SHARED = 1e-5, 0.2
+_NEVER = 1e-18  # a ratio that stands for 0: small beside any other, and its square is still a number in float32
 # Columns of a block: label–target pairs beside each other. Blocks of a megabyte or two stay in the caches.
 _COLUMNS = 2048
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """What draws say about some points, relative to their mean: a = √w (p/p̄ − 1) as [n·C, K], and p̄ as [n, C]."""
+    """What draws say about some points, relative to their mean: a = √w (p/p̄ − 1) as [K, n·C], and p̄ as [n, C]."""
 
-    a_nC_K: Tensor
+    a_K_nC: Tensor
     mean_n_C: Tensor
-
-    @property
-    def classes(self) -> int:
-        """How many classes a point has."""
-        return self.mean_n_C.shape[1]
 
 
 def deviations(log_probs_n_K_C: Tensor, weights_K: Tensor) -> Deviations:
@@ -51,14 +47,15 @@ def deviations(log_probs_n_K_C: Tensor, weights_K: Tensor) -> Deviations:
     >>> deviations(torch.tensor([[[0.2, 0.8], [0.6, 0.4]]]).log(), torch.tensor([0.5, 0.5])).mean_n_C
     tensor([[0.4000, 0.6000]])
     """
-    probs_n_K_C = log_probs_n_K_C.exp()
-    mean_n_C = torch.einsum("nkc,k->nc", probs_n_K_C, weights_K)
-    off_n_C_K = (probs_n_K_C - mean_n_C[:, None]).transpose(1, 2)
-    off_n_C_K = off_n_C_K - (off_n_C_K @ weights_K)[..., None]
-    safe_n_C = torch.where(mean_n_C > 0, mean_n_C, torch.inf)  # a class nobody believes in deviates by 0
+    # Draws first, in memory of their own: every step from here on runs along rows, in place.
+    a_K_nC = log_probs_n_K_C.exp().transpose(0, 1).clone(memory_format=torch.contiguous_format).flatten(1)
+    mean_nC = weights_K @ a_K_nC
+    a_K_nC -= mean_nC
+    a_K_nC -= weights_K @ a_K_nC
     # The weight first: what a draw of weight 0 says must count nothing even where p/p̄ overflows.
-    a_n_C_K = off_n_C_K * weights_K.sqrt() / safe_n_C[..., None]
-    return Deviations(a_n_C_K.flatten(0, 1), mean_n_C)
+    a_K_nC *= weights_K.sqrt()[:, None]
+    a_K_nC /= torch.where(mean_nC > 0, mean_nC, torch.inf)  # a class nobody believes in deviates by 0
+    return Deviations(a_K_nC, mean_nC.view(-1, log_probs_n_K_C.shape[2]))
 
 
 class Targets:
@@ -91,15 +88,15 @@ class Targets:
         moment_K_K = self.weights_K.new_zeros(draws, draws, dtype=torch.float64)
         each = draws * classes * (4 * self.log_probs_M_K_C.element_size() + 16)
         for found, weights_mC in self.parts(rows_per_chunk(each, self.weights_K.device)):
-            a_mC_K = found.a_nC_K.double()
-            moment_K_K.addmm_(a_mC_K.T, a_mC_K.mul(weights_mC[:, None]))
+            a_K_mC = found.a_K_nC.double()
+            moment_K_K.addmm_(a_K_mC, a_K_mC.mul(weights_mC).T)
         return moment_K_K
 
     def factor(self) -> Tensor:
         """F with F Fᵀ = G, [K, rank]: |Fᵀa|² has digits where aᵀGa has cancelled, for a that targets hardly know of."""
         if self.pairs <= len(self.weights_K):
             ((found, weights_mC),) = self.parts(self.pairs)
-            return (found.a_nC_K * weights_mC.sqrt()[:, None]).T
+            return found.a_K_nC * weights_mC.sqrt()
         moment_K_K = self.second_moment()
         if not bool(moment_K_K.isfinite().all()):  # NaN in, NaN out
             return moment_K_K
@@ -152,7 +149,7 @@ def second_order(log_probs_N_K_C: Tensor, weights_K: Tensor, factor_K_R: Tensor)
 
     def work(part: slice) -> Tensor:
         found = deviations(log_probs_N_K_C[part], weights_K)
-        seen_nC_R = found.a_nC_K @ factor_K_R
+        seen_nC_R = found.a_K_nC.T @ factor_K_R
         forms_nC: Tensor = torch.linalg.vecdot(seen_nC_R, seen_nC_R)
         return (forms_nC.view(-1, classes) * found.mean_n_C).double().sum(1).mul_(0.5)
 
@@ -189,9 +186,9 @@ def pairwise_predictive_information(
         for start in range(0, count, step):
             width = min(step, count - start)
             columns = slice(start * classes, (start + width) * classes)
-            phi_nC_mC = phi(found.a_nC_K @ whole[0].a_nC_K[columns].T)
+            phi_nC_mC = phi(found.a_K_nC.T @ whole[0].a_K_nC[:, columns])
             phi_nC_mC.mul_(found.mean_n_C.flatten()[:, None]).mul_(whole[0].mean_n_C.flatten()[columns])
-            blocks = phi_nC_mC.double().view(len(found.mean_n_C), found.classes, width, classes)
+            blocks = phi_nC_mC.double().view(*found.mean_n_C.shape, width, classes)
             pairs_N_M[part, start : start + step] = blocks.sum((1, 3))
         return pairs_N_M[part, :0]
 
@@ -214,33 +211,56 @@ def over_targets(log_probs_N_K_C: Tensor, targets: Targets, plenty_N: Tensor | N
     # and the careful form of φ wants two blocks more.
     each = size * classes * (4 * draws + 2 * columns) if on_cpu else 2 * size * classes * (4 * draws + 4 * columns)
     rows = min(rows_per_chunk(each, device), count) * classes
-    room = torch.empty(2, rows * columns, dtype=dtype, device=device)
+    room = torch.empty(2, rows, columns, dtype=dtype, device=device)
+    little_N = torch.ones(count, dtype=torch.bool, device=device)
+    if plenty_N is not None:
+        little_N = plenty_N < max(_PLENTY, _PLENTY_SHARED / (classes * targets.pairs))
     total_N = torch.zeros(count, dtype=torch.float64, device=device)
-    enough = max(_PLENTY, _PLENTY_SHARED / (classes * targets.pairs))
     for target, weights_mC in targets.parts(memory_budget() // (16 * draws * target_classes * size)):
+        ratio_K_mC = ratios(target.a_K_nC, targets.weights_K)
 
-        def work(part: slice, target: Deviations = target, weights_mC: Tensor = weights_mC) -> Tensor:
-            # Each candidate has its own form of φ, whoever is beside it; those with little information come first.
-            log_probs_n_K_C, careful, order_n = log_probs_N_K_C[part], part.stop - part.start, None
-            if plenty_N is not None:
-                little_n = plenty_N[part] < enough
-                careful, order_n = int(little_n.sum()), little_n.to(torch.int8).argsort(descending=True, stable=True)
-                log_probs_n_K_C = log_probs_n_K_C[order_n]
-            found = deviations(log_probs_n_K_C, targets.weights_K)
-            sum_nC = torch.zeros(len(found.a_nC_K), dtype=torch.float64, device=device)
-            for start in range(0, len(weights_mC), columns):
-                a_mC_K = target.a_nC_K[start : start + columns]
-                shape = len(found.a_nC_K), len(a_mC_K)
-                r_nC_mC, spare_nC_mC = (part[: shape[0] * shape[1]].view(shape) for part in room)
-                torch.mm(found.a_nC_K, a_mC_K.T, out=r_nC_mC)
-                for some, precisely in ((slice(0, careful * classes), True), (slice(careful * classes, None), False)):
-                    phi_nC_mC = phi(r_nC_mC[some], spare_nC_mC[some], precisely)
-                    sum_nC[some] += phi_nC_mC @ weights_mC[start : start + columns]
-            sum_n = (sum_nC.view(-1, classes) * found.mean_n_C).sum(1)
-            return sum_n if order_n is None else torch.empty_like(sum_n).index_copy_(0, order_n, sum_n)
+        def work(
+            part: slice,
+            a_K_mC: Tensor = target.a_K_nC,
+            ratio_K_mC: Tensor = ratio_K_mC,
+            weights_mC: Tensor = weights_mC,
+        ) -> Tensor:
+            # Each candidate has its own form of φ, whoever is beside it.
+            log_probs_n_K_C, little_n = log_probs_N_K_C[part], little_N[part]
+            sum_n = torch.empty(len(little_n), dtype=torch.float64, device=device)
+            for chosen_n, precisely in ((little_n, True), (~little_n, False)):
+                if not bool(chosen_n.any()):
+                    continue
+                found = deviations(log_probs_n_K_C[chosen_n], targets.weights_K)
+                if precisely:
+                    sum_nC = _summed(phi, found.a_K_nC, a_K_mC, weights_mC, room)
+                else:
+                    mine_K_nC = ratios(found.a_K_nC, targets.weights_K)
+                    sum_nC = _summed(phi_of_ratio, mine_K_nC, ratio_K_mC, weights_mC, room)
+                sum_n[chosen_n] = (sum_nC.view(-1, classes) * found.mean_n_C).sum(1)
+            return sum_n
 
         total_N += chunked(work, count, each, device)
     return total_N
+
+
+def ratios(a_K_nC: Tensor, weights_K: Tensor) -> Tensor:
+    """√w p/p̄, of which products sum to 1+r; never quite 0, so that these have logarithms."""
+    return (a_K_nC + weights_K.sqrt()[:, None]).clamp_min_(_NEVER)
+
+
+def _summed(
+    form: Callable[[Tensor, Tensor], Tensor], mine_K_nC: Tensor, theirs_K_mC: Tensor, weights_mC: Tensor, room: Tensor
+) -> Tensor:
+    """Σ v p̄(y*) φ over the labels of targets, for every label of candidates."""
+    sum_nC = torch.zeros(mine_K_nC.shape[1], dtype=torch.float64, device=room.device)
+    for start in range(0, len(weights_mC), room.shape[2]):
+        part = slice(start, start + room.shape[2])
+        shape = len(sum_nC), len(weights_mC[part])
+        block_nC_mC, spare_nC_mC = (half.flatten()[: shape[0] * shape[1]].view(shape) for half in room)
+        torch.mm(mine_K_nC.T, theirs_K_mC[:, part], out=block_nC_mC)
+        sum_nC += form(block_nC_mC, spare_nC_mC) @ weights_mC[part]
+    return sum_nC
 
 
 def target_weights(target_weights_M: Tensor | None, log_probs_M_K_C: Tensor) -> Tensor:

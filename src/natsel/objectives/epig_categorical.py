@@ -4,12 +4,13 @@
 
 The rows (v_m, r_m) are those of BatchBALD (`natsel.information.rows`), because labels are independent given the draws.
 Ceilings are the second-order form times a factor of each point: 2, which is a bound for any draws (φ(r) ≤ r²), or, for
-points that come near enough, by how much the gain about a few of the targets exceeds its own second-order form, and
-then some: as far as that was off where gains are known.  Spec 06, Q3a and Q6.
+points that come near enough, by how much the gain about few of the targets, and then about more, exceeds its own
+second-order form, and then some: as far as that was off where gains are known.  Spec 06, Q3a and Q6.
 """
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -24,7 +25,7 @@ from natsel.objectives.epig import EPIG, EPIGChi2
 from natsel.objectives.protocol import Reading, serves
 
 _MOST = 2.0
-_FEW = 64  # targets that say how far gains exceed their second-order form
+_FEW = (16, 64)  # targets that say how far gains exceed their second-order form; more for those that still come near
 _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standard deviations as it was off elsewhere
 
 
@@ -41,16 +42,16 @@ class CategoricalEPIG:
         self.total = 0.0
         self.rows = prior_rows(belief.log_weights_K)
         self._rough_N: Tensor | None = None
-        # Gains over their second-order form: in full, and about a few targets; NaN where not looked at.
+        # Gains over their second-order form: in full, and about few and more targets; NaN where not looked at.
         self._ratio_N = torch.full((len(belief),), torch.nan, dtype=torch.float64, device=belief.device)
-        self._guess_N = self._ratio_N.clone()
+        self._guesses_N = [self._ratio_N.clone() for _ in _FEW]
         assert reading.targets is not None
         assert isinstance(reading.targets.belief, CategoricalSamples)
         dtype = belief.log_probs_N_K_C.dtype
         self.log_probs_M_K_C = reading.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
         self.weights_M = reading.targets.weights_M
         self.share_M = Targets(self.log_probs_M_K_C, None, self.weights_M).weights_M.double()
-        self._few_M = few(self.share_M)
+        self._few_M = [few(self.share_M, size) for size in _FEW]
 
     def scores(self) -> Tensor:
         """EPIG of every point by itself, N values in nats."""
@@ -83,14 +84,19 @@ class CategoricalEPIG:
         """The second-order form of every gain, times the factor of the point."""
         if self._rough_N is None:
             self._rough_N = self._rough(self.belief.log_probs_N_K_C)
+        ceiling_N = _MOST * self._rough_N
         if worth == -torch.inf:
-            return _MOST * self._rough_N
+            return ceiling_N
         seen_N = self._ratio_N.isfinite()
-        (unknown_M,) = (self._guess_N.isnan() & (seen_N | (_MOST * self._rough_N >= worth))).nonzero(as_tuple=True)
-        self._guess_N[unknown_M] = self._in_parts(self._guess, unknown_M)
-        off_n = (self._ratio_N / self._guess_N)[seen_N & self._guess_N.isfinite()].clamp_min(1e-6).log()
-        slack = max(_LEAST_SLACK, math.exp(_DEVIATIONS * float(off_n.square().mean().sqrt()))) if len(off_n) else _MOST
-        return self._rough_N * (self._guess_N * slack).nan_to_num_(_MOST).clamp_max_(_MOST)
+        for few_M, guess_N in zip(self._few_M, self._guesses_N, strict=True):
+            (unknown_M,) = (guess_N.isnan() & (seen_N | (ceiling_N >= worth))).nonzero(as_tuple=True)
+            guess_N[unknown_M] = self._in_parts(partial(self._guess, few_M), unknown_M)
+            off_n = (self._ratio_N / guess_N)[seen_N & guess_N.isfinite()].clamp_min(1e-6).log()
+            if len(off_n):
+                slack = max(_LEAST_SLACK, math.exp(_DEVIATIONS * float(off_n.square().mean().sqrt())))
+                lower_N = self._rough_N * guess_N * slack
+                ceiling_N = torch.where(lower_N < ceiling_N, lower_N, ceiling_N)  # as it was where not guessed
+        return ceiling_N
 
     def scores_at(self, positions: Tensor) -> Tensor:
         """The gains of some positions in full."""
@@ -107,7 +113,8 @@ class CategoricalEPIG:
         self.rows = grow(expand(self.rows, self._probs(position)), self.limit, offset)
         self._rough_N = None
         self._ratio_N.fill_(torch.nan)
-        self._guess_N.fill_(torch.nan)
+        for guess_N in self._guesses_N:
+            guess_N.fill_(torch.nan)
         self.total += gain
         return gain
 
@@ -128,12 +135,12 @@ class CategoricalEPIG:
         self._ratio_N[positions] = total_n / rough_n
         return total_n
 
-    def _guess(self, positions: Tensor) -> Tensor:
+    def _guess(self, few_M: Tensor, positions: Tensor) -> Tensor:
         """The gain about a few targets over its second-order form; inf where these know nothing of the point."""
         log_probs_n_K_C = self.belief.log_probs_N_K_C[positions]
-        rough_n = self._rough(log_probs_n_K_C, self._few_M)
+        rough_n = self._rough(log_probs_n_K_C, few_M)
         total_n = torch.zeros_like(rough_n)
-        for weight, targets in self._posteriors(self._few_M):
+        for weight, targets in self._posteriors(few_M):
             total_n += weight * over_targets(log_probs_n_K_C, targets, rough_n)
         return torch.where(rough_n > 0, total_n / rough_n, torch.inf)
 
@@ -167,18 +174,18 @@ class CategoricalEPIG:
         return self.belief.log_probs_N_K_C[position].double().softmax(-1)
 
 
-def few(share_M: Tensor) -> Tensor:
+def few(share_M: Tensor, size: int) -> Tensor:
     """Some targets, drawn by their weights in a random order that is always the same.
 
-    >>> few(torch.tensor([0.5, 0.0, 0.5])).tolist()
+    >>> few(torch.tensor([0.5, 0.0, 0.5]), 64).tolist()
     [0, 2]
     """
     order_M = torch.randperm(len(share_M), generator=torch.Generator().manual_seed(0)).to(share_M.device)
     order_M = order_M[share_M[order_M] > 0]
-    if len(order_M) <= _FEW:
+    if len(order_M) <= size:
         return order_M.sort().values
     ends_M = share_M[order_M].cumsum(0)
-    at_m = (torch.arange(_FEW, dtype=torch.float64, device=share_M.device) + 0.5) / _FEW * ends_M[-1]
+    at_m = (torch.arange(size, dtype=torch.float64, device=share_M.device) + 0.5) / size * ends_M[-1]
     return order_M[torch.searchsorted(ends_M, at_m).clamp_max_(len(order_M) - 1)].sort().values
 
 
