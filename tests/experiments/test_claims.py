@@ -60,6 +60,13 @@ def test_lower_is_better_for_a_loss():
     assert held.numbers["difference"] == pytest.approx(0.4)
 
 
+def test_less_junk_is_better_and_read_in_per_cent():
+    curves = [*runs("epig", [0.25], metric="junk"), *runs("bald", [0.6], metric="junk")]
+    held = verdict(Claim("H12", "s", "epig", "bald", metric="junk"), Experiment("made", curves))
+    assert held.passed
+    assert held.evidence.startswith("epig 25.0 %, bald 60.0 % at the end: +35.0 points")
+
+
 def test_five_pairs_have_an_interval_that_holds_the_median():
     found = experiment(bald=[0.5] * 5, epig=[0.52, 0.54, 0.56, 0.58, 0.6])
     low, high = verdict(ABOVE, found).numbers["interval"]

@@ -12,7 +12,9 @@ from natsel.experiments.folder import Job, prepare, write_json, write_outcome
 from natsel.experiments.job import Runner
 from natsel.experiments.plan import load_plan, plan_from
 from natsel.experiments.publish import publish
+from natsel.experiments.read import read_experiment
 from natsel.experiments.recipe import recipe_from
+from natsel.experiments.report import report
 from natsel.experiments.run import Outcome
 from natsel.experiments.suite import run_plan
 
@@ -219,12 +221,15 @@ def test_targets_come_from_where_the_recipe_says(tmp_path):
     assert not np.array_equal(bells.inputs(9, 4), bells.inputs(9, 5))
 
 
+QUICK = {"max_epochs": 1, "epoch_samples": 64}
+
+
 def test_junk_is_set_aside_or_shown(tmp_path):
     junk = {"kind": "junk", "set": "digits", "count": 300}
     data = {"set": "digits", "train": 60, "transforms": [junk]}
     model = {"kind": "dropout", "network": "mlp", "hidden": [16], "draws": 4}
     for how in ("reject", "expose"):
-        recipe = small(data=data, model=model, junk=how, training={"max_epochs": 1}, methods=["random"])
+        recipe = small(data=data, model=model, junk=how, training=QUICK, methods=["random"])
         assert recipe_from(recipe.as_dict()).junk == how
         runner = Runner(recipe, tmp_path / how, "cpu")
         runner.do(recipe.methods[0], 0, 16, lambda event: None)
@@ -234,6 +239,47 @@ def test_junk_is_set_aside_or_shown(tmp_path):
         assert any(id >= 1258 for id in asked)
     with pytest.raises(ValueError, match="junk: found 'keep'"):
         small(junk="keep")
+
+
+def junky(tmp_path, junk, labels=20, **change):
+    """A run on digits of which most of the pool is junk: its experiment, read from the folder."""
+    data = {"set": "digits", "train": 60, "test": 50, "transforms": [{"kind": "junk", "set": "digits", "count": 300}]}
+    recipe = small(data=data, methods=["random"], junk=junk, seeds=1, budget=labels, **change)
+    tmp_path.mkdir(exist_ok=True)
+    runner, events = Runner(recipe, tmp_path, "cpu"), []
+    prepare(tmp_path, recipe)
+    runner.do(recipe.methods[0], 0, labels, events.append)
+    return read_experiment(tmp_path), events
+
+
+def test_junk_uses_up_queries_and_costs_no_labels(tmp_path):
+    free, _ = junky(tmp_path / "labels", "reject")
+    assert free.curves[0].sizes[-1] == 20
+    paid, events = junky(tmp_path / "queries", "reject", budget_counts="queries")
+    assert recipe_from(paid.recipe).budget_counts == "queries"
+    run = paid.curves[0]
+    assert len(run.initial.ids) + len(run.acquired) == 20
+    assert run.sizes[-1] == 20 - sum(label is None for label in run.acquired_labels) < 20
+    assert events[-1]["labels"] == 20
+    assert any("Runs end after 20 queries" in note for note in paid.notes)
+    assert not any("queries" in note for note in free.notes)
+
+
+@pytest.mark.parametrize("junk", ["reject", "expose"])
+def test_the_share_of_junk_is_measured_at_every_size(tmp_path, junk):
+    model = {"kind": "dropout", "network": "mlp", "hidden": [16], "draws": 4}
+    found, _ = junky(tmp_path, junk, budget_counts="queries", labels=40, model=model, training=QUICK)
+    run = found.curves[0]
+    held, picked, junk_picked, expected = len(run.initial.ids), 0, 0, {}
+    for batch in run.batches:
+        picked, junk_picked = picked + len(batch.ids), junk_picked + sum(label is None for label in batch.labels)
+        expected[held] = junk_picked / picked
+        held += sum(label is not None for label in batch.labels)
+    assert [expected.get(size, junk_picked / picked) for size in run.sizes] == pytest.approx(run.metrics["junk"])
+    assert run.final("junk") == pytest.approx(30 / 30 - (run.sizes[-1] - 10) / 30)
+    assert all(found.thumbnails[id].shape == (8, 8) for id in run.acquired)  # pictures of the junk too
+    assert "(nan" not in report(found)
+    assert "junk (%)" in report(found)
 
 
 def test_junk_from_another_set_has_ids_of_its_own():
@@ -344,6 +390,27 @@ def test_the_published_pools_of_mnist():
     assert redundant.data.test == (0, None, 0, 0, 0, 0, 0, None, 0, 0)
 
 
+def test_digits_and_clothes_with_rejection_and_exposure():
+    for full, count, targets in ((False, 2000, 1000), (True, 60000, 2000)):
+        plan = load_plan("epig-junk", full=full)
+        ways = {name: (one.data.set, one.junk, one.data.transforms[0]["set"]) for name, one in plan.recipes.items()}
+        assert ways == {
+            "reject": ("mnist", "reject", "fashion"),
+            "expose": ("mnist", "expose", "fashion"),
+            "fashion-reject": ("fashion", "reject", "mnist"),
+            "fashion-expose": ("fashion", "expose", "mnist"),
+        }
+        for recipe in plan.recipes.values():
+            assert (recipe.data.transforms[0]["count"], recipe.target_inputs["rows"]) == (count, targets)
+            assert [(one.method, one.than, one.metric) for one in recipe.claims[:2]] == [
+                ("epig", "bald", "junk"),
+                ("epig", "bald", "accuracy"),
+            ]
+            assert recipe.budget_counts == "queries"
+    assert all(recipe.model["draws"] == 100 and len(recipe.seeds) == 5 for recipe in plan.recipes.values())
+    assert "jepig-distil" in {one.label for one in plan.recipes["reject"].methods}
+
+
 def test_the_published_splits_of_uci():
     plan = load_plan("epig-uci", full=True)
     try:
@@ -360,7 +427,7 @@ def test_the_published_splits_of_uci():
     assert settings["magic-network"].examples.inputs.std() == pytest.approx(1, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ["epig-mnist", "epig-uci", "epig-2d"])
+@pytest.mark.parametrize("name", ["epig-mnist", "epig-uci", "epig-2d", "epig-junk"])
 @pytest.mark.parametrize("full", [False, True])
 def test_a_shipped_plan_is_whole(name, full):
     plan = load_plan(name, full=full)

@@ -5,17 +5,15 @@ import torch
 
 from golden_values import logs, random_draws
 from natsel.information.entropy import entropy
+from natsel.information.known_labels import information_gain, posterior_log_weights, surprise
 from natsel.information.mutual import (
     conditional_entropy,
-    information_gain,
     log_mean,
     member_disagreement,
     mutual_information,
     pointwise_mutual_information,
-    posterior_log_weights,
     predictive_entropy,
     standard_deviation,
-    surprise,
     variance,
 )
 from natsel.memory import memory_budget

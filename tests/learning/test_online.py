@@ -11,9 +11,10 @@ import natsel
 from natsel import CategoricalSamples, Examples, GaussianFeatures, GaussianSamples, Pool
 from natsel.beliefs.draws import NoSurvivingDraw
 from natsel.information import log_mean
+from natsel.learning.ahead import Look, _subset, likelihoods, look_ahead, metrics_under
 from natsel.learning.evaluate import evaluate
 from natsel.learning.online import Refit, learn_online, obi_versus_retraining
-from natsel.learning.retraining import likelihoods, metrics_under
+from natsel.seeds import derive
 
 
 class Thresholds:
@@ -122,6 +123,27 @@ def test_only_new_labels_enter_the_weights_unless_asked():
         assert row.surprise[0] == pytest.approx(after.surprise(), abs=1e-12)
         assert row.effective_draws[0] == pytest.approx(after.effective_draws())
     assert both.effective_draws[0] < new.effective_draws[0]  # counted twice, the weights concentrate too much
+
+
+def test_a_look_ahead_compares_each_part_of_the_draws_with_itself():
+    data, model = steps(30), Thresholds()
+    model.fit(data[:10])
+    whole = look_ahead(model, data[10:14], data[14:], sub_trials=2, share=1.0)
+    assert whole.before == (whole.whole,) * 2
+    assert whole.draws == 41
+    assert look_ahead(model, None, data[14:]) == Look(whole.whole)
+    halves = look_ahead(model, data[10:14], data[14:], sub_trials=3, share=0.5, seed=1)
+    belief = model.believe(data.inputs)
+    assert halves.whole == pytest.approx(whole.whole)
+    assert len({one["nll"] for one in halves.before}) == 3
+    parts = [_subset(belief, 0.5, derive(1, sub)) for sub in range(3)]
+    for part, before, online in zip(parts, halves.before, halves.online, strict=True):
+        log_weights_K = torch.full((41,), -torch.inf, dtype=torch.float64)
+        log_weights_K[part] = belief.log_weights_K[part]
+        half = CategoricalSamples(belief.log_probs_N_K_C, log_weights_K.log_softmax(0), draws_id=belief.draws_id)
+        assert before == pytest.approx(evaluate(half[14:], data.labels[14:]))
+        after = half.condition(range(10, 14), data.labels[10:14])
+        assert online == pytest.approx(evaluate(after[14:], data.labels[14:]))
 
 
 def test_repeats_of_trained_points_are_refused():

@@ -119,7 +119,9 @@ def test_believing_twice_checks_the_draws():
         believe_both(Careless(), np.zeros((3, 1)), np.zeros((0, 1)))
 
 
-@pytest.mark.parametrize(("answer", "said"), [((None, None), "not a belief"), ("short", "rows for 3 pool")])
+@pytest.mark.parametrize(
+    ("answer", "said"), [((None, None), "not a belief"), ("short", "rows for 3 inputs of the pool")]
+)
 def test_what_models_answer_is_checked(answer, said):
     class Strange(Careless):
         def believe_together(self, pool, targets):

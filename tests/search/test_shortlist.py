@@ -203,10 +203,9 @@ def test_epig_picks_are_those_of_full_scoring(regime, shape):
             assert same_worth(picks.positions.tolist(), expected, score_N), f"seed {seed}, k {k}"
 
 
-@pytest.mark.parametrize("regime", REGIMES)
+# Scores of few certain draws (trees) take few values, and ties must all be looked at.
+@pytest.mark.parametrize("regime", [name for name in REGIMES if name != "trees"])
 def test_few_points_are_looked_at(regime):
-    if regime == "trees":
-        pytest.skip("scores of few certain draws take few values, and ties must all be looked at")
     pool, about = REGIMES[regime](4000, 300, 20, 5, 0)
     state = read_epig(pool, about)
     positions_M, _ = shortlist(state, 10, everyone(4000))

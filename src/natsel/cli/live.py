@@ -70,7 +70,7 @@ class Board:
             box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self.recipe.name}  {spent:.0f} s", title_justify="left"
         )
         table.add_column("method", no_wrap=True)
-        for name in ("runs", "labels", self.metric):
+        for name in ("runs", self.recipe.budget_counts, self.metric):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column(f"{self.metric} as labels come in", no_wrap=True)
         for method in self.methods:
@@ -130,7 +130,8 @@ class _Lines:
         elif event["event"] == "done":
             self._say(f"{event['method']} seed {event['seed']}: finished in {event['seconds']:.0f} s")
         elif event["event"] == "round" and time.monotonic() >= self.due:
-            self._say(f"{event['method']} seed {event['seed']}: {event['labels']} of {self.board.recipe.budget} labels")
+            used = f"{event['labels']} of {self.board.recipe.budget} {self.board.recipe.budget_counts}"
+            self._say(f"{event['method']} seed {event['seed']}: {used}")
 
     def _say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)

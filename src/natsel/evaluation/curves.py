@@ -17,7 +17,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Run = tuple[Sequence[int], Sequence[float]]
 """Sizes that grow, and the value measured at each."""
 
-_LOWER_IS_BETTER = ("nll", "rmse", "mse", "mae", "loss", "error", "ece", "brier")
+_LOWER_IS_BETTER = ("nll", "rmse", "mse", "mae", "loss", "error", "ece", "brier", "junk")
 
 
 def higher_is_better(metric: str) -> bool:

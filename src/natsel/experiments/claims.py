@@ -18,6 +18,7 @@ from natsel.evaluation.curves import higher_is_better
 from natsel.evaluation.savings import ENOUGH
 from natsel.experiments.declared import Claim
 from natsel.experiments.results import Curve, Experiment
+from natsel.experiments.summary import is_share
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -160,9 +161,9 @@ def _place(claim: Claim) -> str:
 
 
 def _shown(claim: Claim, value: Any) -> str:
-    return f"{100 * float(value):.1f} %" if claim.metric == "accuracy" else f"{float(value):.4g}"
+    return f"{100 * float(value):.1f} %" if is_share(claim.metric) else f"{float(value):.4g}"
 
 
 def _signed(claim: Claim, value: float) -> str:
-    text = f"{100 * value:+.1f} points" if claim.metric == "accuracy" else f"{value:+.4g}"
+    text = f"{100 * value:+.1f} points" if is_share(claim.metric) else f"{value:+.4g}"
     return text.replace("-", "−")

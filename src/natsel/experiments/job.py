@@ -51,7 +51,9 @@ class Runner:
 
     def do(self, contender: Contender, seed: int, budget: int, emit: Callable[[dict[str, Any]], None]) -> str:
         """Run or resume a job; the reason why it stopped."""
-        from natsel.learning import ActiveLearner
+        from natsel.learning import ActiveLearner, Queries
+
+        in_queries = self.recipe.budget_counts == "queries"
 
         path = journal_path(self.folder, contender.slug, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,25 +69,27 @@ class Runner:
             candidates=self.recipe.candidates,
             targets=self.targets,
             junk=self.recipe.junk,
-            progress=lambda done, total: emit(_measured(learner, done)),
+            progress=lambda labels, total: emit(_measured(learner, labels, in_queries)),
         )
         with learner:
             if learner.n_labelled == 0:
                 ids = initial_ids(self.recipe, self.setting, seed)
                 if len(ids):
                     learner.tell(ids, learner.pool.answers(ids))
-            return learner.run(budget)
+            return learner.run(stop=Queries(budget)) if in_queries else learner.run(budget)
 
 
-def _measured(learner: "ActiveLearner", labels: int) -> dict[str, Any]:
-    """What a round has come to: its metrics, and the seconds since the batch before it was asked for."""
+def _measured(learner: "ActiveLearner", labels: int, in_queries: bool) -> dict[str, Any]:
+    """What a round has come to: what it used of the budget, its metrics, and the seconds since the batch before it was
+    asked for.
+    """
     rounds = learner.history
     last = rounds[-1] if rounds else None
     chosen = rounds[-2].seconds if len(rounds) > 1 else {}
     seconds = {stage: spent for stage, spent in chosen.items() if stage in ("believe", "select")}
     return {
         "event": "round",
-        "labels": labels,
+        "labels": labels + learner.summary()["n_skipped"] if in_queries else labels,
         "metrics": dict(last.metrics) if last else {},
         "seconds": seconds | (dict(last.seconds) if last else {}),
     }

@@ -97,7 +97,7 @@ def _first_and_last(run: Curve) -> list[tuple[int, Batch]]:
     for batch in run.batches:
         if batch.ids:
             found.append((held, batch))
-        held += len(batch.ids)
+        held += sum(label is not None for label in batch.labels) if batch.labels else len(batch.ids)
     return found if len(found) < 2 else [found[0], found[-1]]
 
 

@@ -35,7 +35,8 @@ def plan_page(
         words += "".join(
             f'<p class="note">{escape(note)}</p>' for note in (*warnings_of(experiment), *experiment.notes)
         )
-        parts.append((name, f"Variant {name}", words + sections.main_chart(experiment, own)))
+        drawn = [sections.main_chart(experiment, own, metric) for metric in (experiment.metric, "junk")]
+        parts.append((name, f"Variant {name}", words + "".join(drawn)))
     command = " ".join(document.get("command", ()))
     if command:
         parts.append(("protocol", "Protocol", f"<pre><code>{escape(command)}</code></pre>"))

@@ -1,6 +1,7 @@
 """Read the folder of an experiment, finished or not: journals → curves, and pictures of what was picked.
 
-The journals are the truth; beside them `recipe.json` says what was wanted and `data.json` what the data were.
+The journals are the truth; beside them `recipe.json` says what was wanted and `data.json` what the data were. Where
+the pool holds junk, the curves have a metric `junk`: which part of all picks made with up to so many labels it was.
 """
 
 import json
@@ -15,7 +16,7 @@ from natsel.experiments.contenders import Contender
 from natsel.experiments.folder import journal_path, read_document, read_outcome
 from natsel.experiments.recipe import Recipe, recipe_from
 from natsel.experiments.results import Batch, Curve, Experiment, Thumbnail
-from natsel.store import Ask, Journal
+from natsel.store import Ask, Journal, Round
 
 
 def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experiment:
@@ -29,7 +30,8 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
         for contender in recipe.methods
         for seed in recipe.seeds
     }
-    curves = [_curve(path, contender, seed) for (contender, seed), path in found.items() if path.is_file()]
+    junk = any(one["kind"] == "junk" for one in recipe.data.transforms)
+    curves = [_curve(path, contender, seed, junk) for (contender, seed), path in found.items() if path.is_file()]
     curves = [curve for curve in curves if curve.sizes]
     if not curves:
         raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
@@ -47,19 +49,20 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
         pool=data.get("pool"),
         candidates=recipe.candidates,
         thumbnails=pictures,
-        notes=[*_failed(folder, recipe), *filter(None, [note])],
+        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe)])],
         versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
     )
     return replace(experiment, claims=[verdict.as_dict() for verdict in judged(recipe.claims, experiment)])
 
 
-def _curve(path: Path, contender: Contender, seed: int) -> Curve:
+def _curve(path: Path, contender: Contender, seed: int, junk: bool) -> Curve:
     with Journal(path, create=False) as journal:
         run = journal.runs()[0].run if journal.runs() else None
         if run is None:
             return Curve(contender.label, seed, (), {})
-        rounds, told, values = journal.rounds(run), journal.labels(run), journal.replay(run).values
+        rounds, told, state = journal.rounds(run), journal.labels(run), journal.replay(run)
         stops = journal.stops(run)
+    values = state.values
     measured = {one.n_labelled: one for one in rounds if one.metrics}  # a correction measures the same size again
     names = sorted({name for one in measured.values() for name in one.metrics})
     stages = list(dict.fromkeys(stage for one in measured.values() for stage in one.seconds))
@@ -68,12 +71,28 @@ def _curve(path: Path, contender: Contender, seed: int) -> Curve:
         method=contender.label,
         seed=seed,
         sizes=list(measured),
-        metrics={name: [one.metrics.get(name, np.nan) for one in measured.values()] for name in names},
+        metrics={name: [one.metrics.get(name, np.nan) for one in measured.values()] for name in names}
+        | ({"junk": _junk(rounds, list(state.skipped), list(measured))} if junk else {}),
         initial=Batch(initial, [values[id] for id in initial]),
         batches=[_batch(ask, values) for one in rounds for ask in one.asks],
         seconds={stage: [one.seconds.get(stage, 0.0) for one in measured.values()] for stage in stages},
         stopped=stops[-1].reason if stops else "",
     )
+
+
+def _junk(rounds: list[Round], junk_ids: list[int], sizes: list[int]) -> list[float]:
+    """Which part of the picks was junk, of all batches chosen with up to so many labels."""
+    from natsel.learning import junk_share
+
+    shares = [junk_share([one for one in rounds if one.n_labelled <= size], junk_ids)[1] for size in sizes]
+    return [share[-1] if share else np.nan for share in shares]
+
+
+def _counted(recipe: Recipe) -> str:
+    """What has to be known to compare the ends of curves."""
+    if recipe.budget_counts == "labels":
+        return ""
+    return f"Runs end after {recipe.budget} queries, which junk uses up as well: the more of it, the fewer labels."
 
 
 def _batch(ask: Ask, values: dict[int, int | float]) -> Batch:
@@ -102,10 +121,27 @@ def _thumbnails(recipe: Recipe, curves: list[Curve]) -> tuple[dict[int, Thumbnai
         return {}, ""
     inputs, rows = data.train.inputs, len(data.train)
     copies = max((int(one.get("copies", 1)) for one in recipe.data.transforms), default=1)
-    ids = {id for curve in curves for id in (*curve.initial.ids, *curve.acquired) if id < rows * copies}  # not junk
+    picked = {id for curve in curves for id in (*curve.initial.ids, *curve.acquired)}
+    junk = {id for id in picked if id >= rows * copies}
     if data.kind == "text":
-        return {id: str(inputs[id % rows]) for id in ids}, ""
-    return {id: _bytes(np.asarray(inputs[id % rows])) for id in ids}, ""
+        return {id: str(inputs[id % rows]) for id in picked - junk}, ""
+    return {id: _bytes(np.asarray(inputs[id % rows])) for id in picked - junk} | _junk_pictures(recipe, junk), ""
+
+
+def _junk_pictures(recipe: Recipe, ids: set[int]) -> dict[int, Thumbnail]:
+    """Pictures from another set, which have no row in this one: they are found in the pool as it was made. None where
+    that set is not at hand.
+    """
+    if not ids:
+        return {}
+    from natsel.experiments.build import build_data
+
+    try:
+        setting = build_data(recipe)
+    except ValueError:
+        return {}
+    places = np.flatnonzero(np.isin(setting.ids, list(ids)))
+    return {int(setting.ids[place]): _bytes(np.asarray(setting.examples.inputs[place])) for place in places}
 
 
 def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:

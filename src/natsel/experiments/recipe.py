@@ -64,7 +64,8 @@ class Recipe:
 
     `targets` are levels of the metric that labels are counted to; `target_inputs` says for which inputs predictions are
     wanted, where a method asks; `junk` says what becomes of points nobody can label: set aside ("reject"), or shown to
-    the model as belonging to no class ("expose"); `claims` are what the runs are expected to show.
+    the model as belonging to no class ("expose"); `budget_counts` says whether the budget is one of "labels", which
+    junk costs nothing of, or of "queries", which it uses up; `claims` are what the runs are expected to show.
 
     >>> recipe = load_recipe("digits")
     >>> recipe.k, recipe.data.set
@@ -86,6 +87,7 @@ class Recipe:
     device: str | None = None
     target_inputs: dict[str, Any] | None = None
     junk: str = "reject"
+    budget_counts: str = "labels"
     claims: tuple[Claim, ...] = ()
 
     def __post_init__(self) -> None:
@@ -121,6 +123,7 @@ class Recipe:
             "device": self.device,
             "target_inputs": {key: written(value) for key, value in (self.target_inputs or {}).items()},
             "junk": "" if self.junk == "reject" else self.junk,
+            "budget_counts": "" if self.budget_counts == "labels" else self.budget_counts,
             "claims": [one.as_dict() for one in self.claims],
         }
         return {key: _plain(value) for key, value in found.items() if value not in (None, "", [], {})}
@@ -247,6 +250,7 @@ _RECIPE = {
     "device": text,
     "target_inputs": schema.target_inputs,
     "junk": one_of("reject", "expose"),
+    "budget_counts": one_of("labels", "queries"),
     "claims": each(claim, at_least=0),
 }
 

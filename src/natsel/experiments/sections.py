@@ -44,11 +44,13 @@ def curves(experiment: Experiment, places: Places) -> str:
     )
 
 
-def main_chart(experiment: Experiment, places: Places) -> str:
-    """The learning curves of all methods in one chart, without what else a report says about them."""
-    lines = _lines(experiment, places, experiment.metric)
+def main_chart(experiment: Experiment, places: Places, metric: str) -> str:
+    """A metric of all methods in one chart, without what else a report says about them; empty where it is unknown."""
+    lines = _lines(experiment, places, metric)
+    if not any(line.runs for line in lines):
+        return ""
     legend = "".join(f"<li>{key(place)}{escape(method)}</li>" for method, place in places.items())
-    drawing = chart(_without_runs(lines), _axes(experiment.metric), _spoken(lines, experiment.metric))
+    drawing = chart(_without_runs(lines), _axes(metric), _spoken(lines, metric))
     return f'<div class="card"><ul class="swatches">{legend}</ul>{drawing}</div>'
 
 

@@ -116,7 +116,7 @@ def span(known: Known) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether a metric is read in per cent."""
-    return metric.lower().endswith("accuracy")
+    return metric.lower().endswith(("accuracy", "junk"))
 
 
 def level(metric: str, value: float, digits: int = 1) -> str:

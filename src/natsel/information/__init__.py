@@ -24,17 +24,15 @@ from natsel.information.joint import (
     joint_mutual_information_sampled,
     total_correlation,
 )
+from natsel.information.known_labels import information_gain, posterior_log_weights, surprise
 from natsel.information.mutual import (
     conditional_entropy,
-    information_gain,
     log_mean,
     member_disagreement,
     mutual_information,
     pointwise_mutual_information,
-    posterior_log_weights,
     predictive_entropy,
     standard_deviation,
-    surprise,
     variance,
 )
 from natsel.information.predictive import epig, epig_chi2, pairwise_predictive_information

@@ -1,24 +1,81 @@
-"""What a known label tells about known labels of targets, from draws that give each of them a likelihood.
+"""What a known label tells about the parameters, and about known labels of targets, from weighted draws.
 
-    PIG(x,y)  = Σ_j v_j ln p(y*_j|y) / p(y*_j)              p(y*_j|y) = Σ_k π_k p(y*_j|ω_k),   π_k ∝ w_k p(y|x,ω_k)
+    I[Ω;y|x]  = H(w) − H(π),   π_k ∝ w_k p(y|x,ω_k)         information_gain, any sign
+    I[y;Ω|x]  = D(π ‖ w)                                    surprise, never negative
+    PIG(x,y)  = Σ_j v_j ln p(y*_j|y) / p(y*_j)              p(y*_j|y) = Σ_k π_k p(y*_j|ω_k)
     JPIG(x,y) = ln p(y|y*_1..M) − ln p(y)                   the loss now less the loss once the targets are known
 
-Both may be negative: some labels mislead. Their means over labels from the joint predictive are EPIG and JEPIG. With
-r = Σ_k (π_k − w_k)(p_k(y*)/p(y*) − 1) one matrix product gives all ln(1 + r), with their digits also where r is small.
+The means of the first two over labels from the predictive are BALD. PIG and JPIG may be negative: some labels mislead;
+their means over labels from the joint predictive are EPIG and JEPIG. With r = Σ_k (π_k − w_k)(p_k(y*)/p(y*) − 1) one
+matrix product gives all ln(1 + r), with their digits also where r is small.
 
-A pair of labels that never meet is −∞; a label that no draw allows has no value (NaN); a target label that no draw
-allows is refused.  Spec 07, Q2 and Q3.
+A pair of labels that never meet is −∞; a label that no draw allows has no value (NaN, or is refused where asked for); a
+target label that no draw allows is refused.  Spec 01, 9; spec 07, Q2 and Q3.
 """
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from natsel.information.entropy import entropy, kl_divergence, log_sum_exp, widened
+from natsel.information.mutual import normalised_log_weights
 from natsel.memory import chunked, rows_per_chunk
+
+Errors = Literal["raise", "nan"]
 
 # Below this 1 + r has lost too many digits to take its logarithm.
 _LOW = -0.9
+
+
+def posterior_log_weights(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
+) -> Tensor:
+    """ln p(ω_k | y_n, x_n) as log_weights_N_K: the draws re-weighted by label n alone.  Spec 01, 9.
+
+    A label that no weighted draw allows leaves no posterior: ValueError, or a row of NaN with errors="nan".
+
+    >>> posterior_log_weights(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), torch.tensor([1])).exp()
+    tensor([[0.1000, 0.9000]])
+    """
+    log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    return log_posterior_N_K.masked_fill(undefined_N[:, None], math.nan)
+
+
+def information_gain(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
+) -> Tensor:
+    """I[Ω;y|x] = H[Ω] − H[Ω|y,x] of the observed labels: how much surer of Ω they leave us.  Spec 01, 9.
+
+    Negative where a label leaves the draws more evenly weighted than before. With equally weighted draws that
+    cannot happen: ln p(ω) is then constant, and gain = surprise, label by label; only uneven weights tell the
+    two apart. Averaged over p̄(y) both give the mutual information.
+    A label that no weighted draw allows: ValueError that names the point, or NaN with errors="nan".
+
+    >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
+    >>> information_gain(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
+    tensor([-0.6201])
+    """
+    log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    return (entropy(prior_K) - entropy(log_posterior_N_K)).masked_fill(undefined_N, math.nan)
+
+
+def surprise(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
+) -> Tensor:
+    """I[y;Ω|x] = D(p(Ω|y,x) ‖ p(Ω)) of the observed labels, in [0, −ln p̄(y)].  Spec 01, 9.
+
+    Bayesian surprise. Equals `information_gain` for equally weighted draws; errors as there.
+
+    >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
+    >>> surprise(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
+    tensor([1.5403])
+    """
+    log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    return kl_divergence(log_posterior_N_K, prior_K).clamp_min(0).masked_fill(undefined_N, math.nan)
 
 
 def pig(
@@ -137,3 +194,36 @@ def _target_weights(target_weights_M: Tensor | None, like_M_K: Tensor) -> Tensor
         return like_M_K.new_full((count,), 1 / count, dtype=torch.float64)
     weights_M = target_weights_M.to(like_M_K.device, torch.float64)
     return weights_M / weights_M.sum()
+
+
+def _reweighted(
+    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None, errors: Errors
+) -> tuple[Tensor, Tensor]:
+    """Normalised log weights after each label, and a mask of the labels that leave none."""
+    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+    if errors not in ("raise", "nan"):
+        raise ValueError(f"errors: expected 'raise' or 'nan', found {errors!r}")
+    labels_N = _checked_labels(labels_N, log_probs_N_K_C)
+    chosen_N_K_1 = labels_N[:, None, None].expand(-1, len(prior_K), 1)
+    log_joint_N_K = widened(log_probs_N_K_C.gather(2, chosen_N_K_1)).squeeze(2) + prior_K
+    log_evidence_N = log_sum_exp(log_joint_N_K, dim=1)
+    undefined_N = log_evidence_N == -math.inf
+    if errors == "raise" and bool(undefined_N.any()):
+        point = int(undefined_N.nonzero()[0])
+        found = f"no weighted draw allows label {int(labels_N[point])} of point {point}"
+        raise ValueError(f"labels_N: {found}, so its worth is undefined; leave it out or pass errors='nan'")
+    return log_joint_N_K - log_evidence_N.masked_fill(undefined_N, 0.0)[:, None], undefined_N
+
+
+def _checked_labels(labels_N: Tensor, log_probs_N_K_C: Tensor) -> Tensor:
+    points, _, classes = log_probs_N_K_C.shape
+    if labels_N.shape != (points,) or labels_N.is_floating_point():
+        found = f"{labels_N.dtype} of shape {tuple(labels_N.shape)}"
+        raise ValueError(f"labels_N: expected {points} integers, found {found}; pass one class index a point")
+    labels_N = labels_N.to(log_probs_N_K_C.device, torch.int64)
+    outside_N = (labels_N < 0) | (labels_N >= classes)
+    if bool(outside_N.any()):
+        point = int(outside_N.nonzero()[0])
+        found = f"label {int(labels_N[point])} of point {point}"
+        raise ValueError(f"labels_N: {found} is not in 0..{classes - 1}; number the classes from 0")
+    return labels_N

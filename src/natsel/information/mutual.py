@@ -4,11 +4,10 @@
     H[Y|x]       = I[Y;Ω|x] + H[Y|x,Ω]                                 predictive = epistemic + aleatoric
     I[Y;Ω|x]     = Σ_k w_k D(p_k ‖ p̄)                                  mutual_information (BALD, EIG)
     I[ω;y|x]     = ln p_k(y) − ln p̄(y)                                 pointwise_mutual_information
-    I[Ω;y|x]     = H(w) − H(w_k p_k(y)/p̄(y))                           information_gain, any sign
-    I[y;Ω|x]     = D(w_k p_k(y)/p̄(y) ‖ w)                              surprise, never negative
 
 log_probs_N_K_C: rows sum to 1 in probability, −inf for 0. log_weights_K: sum to 1 too; None weighs all alike.
-A draw of weight 0 counts exactly nothing, even where it alone allows a class.  Spec 01, sections 7 to 9.
+A draw of weight 0 counts exactly nothing, even where it alone allows a class.  What labels that are known tell is in
+`natsel.information.known_labels`.  Spec 01, sections 7 to 9.
 """
 
 import math
@@ -20,8 +19,6 @@ from torch import Tensor
 
 from natsel.information.entropy import LOG_FLOOR, entropy, kl_divergence, log_sum_exp, widened
 from natsel.memory import chunked
-
-Errors = Literal["raise", "nan"]
 
 
 def log_mean(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
@@ -145,55 +142,6 @@ def member_disagreement(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = 
     return _over_points(log_probs_N_K_C, work).clamp_min(0)
 
 
-def posterior_log_weights(
-    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
-) -> Tensor:
-    """ln p(ω_k | y_n, x_n) as log_weights_N_K: the draws re-weighted by label n alone.  Spec 01, 9.
-
-    A label that no weighted draw allows leaves no posterior: ValueError, or a row of NaN with errors="nan".
-
-    >>> posterior_log_weights(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), torch.tensor([1])).exp()
-    tensor([[0.1000, 0.9000]])
-    """
-    log_posterior_N_K, undefined_N = _posterior(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    return log_posterior_N_K.masked_fill(undefined_N[:, None], math.nan)
-
-
-def information_gain(
-    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
-) -> Tensor:
-    """I[Ω;y|x] = H[Ω] − H[Ω|y,x] of the observed labels: how much surer of Ω they leave us.  Spec 01, 9.
-
-    Negative where a label leaves the draws more evenly weighted than before. With equally weighted draws that
-    cannot happen: ln p(ω) is then constant, and gain = surprise, label by label; only uneven weights tell the
-    two apart. Averaged over p̄(y) both give the mutual information.
-    A label that no weighted draw allows: ValueError that names the point, or NaN with errors="nan".
-
-    >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
-    >>> information_gain(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
-    tensor([-0.6201])
-    """
-    log_posterior_N_K, undefined_N = _posterior(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
-    return (entropy(prior_K) - entropy(log_posterior_N_K)).masked_fill(undefined_N, math.nan)
-
-
-def surprise(
-    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
-) -> Tensor:
-    """I[y;Ω|x] = D(p(Ω|y,x) ‖ p(Ω)) of the observed labels, in [0, −ln p̄(y)].  Spec 01, 9.
-
-    Bayesian surprise. Equals `information_gain` for equally weighted draws; errors as there.
-
-    >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
-    >>> surprise(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
-    tensor([1.5403])
-    """
-    log_posterior_N_K, undefined_N = _posterior(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
-    return kl_divergence(log_posterior_N_K, prior_K).clamp_min(0).masked_fill(undefined_N, math.nan)
-
-
 def variance(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
     """Σ_c Var_ω[p(c|x,ω)], one value a point; population variance under the weights.  Spec 01, 9.
 
@@ -244,39 +192,6 @@ def _weighted_mean(values_n_K_C: Tensor, weights_K: Tensor) -> Tensor:
 def _bounded_log(p: Tensor) -> Tensor:
     """ln p, finite and without gradient where p is 0 (or denormal)."""
     return p.clamp_min(torch.finfo(p.dtype).tiny).log()
-
-
-def _posterior(
-    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None, errors: Errors
-) -> tuple[Tensor, Tensor]:
-    """Normalised log weights after each label, and a mask of the labels that leave none."""
-    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
-    if errors not in ("raise", "nan"):
-        raise ValueError(f"errors: expected 'raise' or 'nan', found {errors!r}")
-    labels_N = _checked_labels(labels_N, log_probs_N_K_C)
-    chosen_N_K_1 = labels_N[:, None, None].expand(-1, len(prior_K), 1)
-    log_joint_N_K = widened(log_probs_N_K_C.gather(2, chosen_N_K_1)).squeeze(2) + prior_K
-    log_evidence_N = log_sum_exp(log_joint_N_K, dim=1)
-    undefined_N = log_evidence_N == -math.inf
-    if errors == "raise" and bool(undefined_N.any()):
-        point = int(undefined_N.nonzero()[0])
-        found = f"no weighted draw allows label {int(labels_N[point])} of point {point}"
-        raise ValueError(f"labels_N: {found}, so its worth is undefined; leave it out or pass errors='nan'")
-    return log_joint_N_K - log_evidence_N.masked_fill(undefined_N, 0.0)[:, None], undefined_N
-
-
-def _checked_labels(labels_N: Tensor, log_probs_N_K_C: Tensor) -> Tensor:
-    points, _, classes = log_probs_N_K_C.shape
-    if labels_N.shape != (points,) or labels_N.is_floating_point():
-        found = f"{labels_N.dtype} of shape {tuple(labels_N.shape)}"
-        raise ValueError(f"labels_N: expected {points} integers, found {found}; pass one class index a point")
-    labels_N = labels_N.to(log_probs_N_K_C.device, torch.int64)
-    outside_N = (labels_N < 0) | (labels_N >= classes)
-    if bool(outside_N.any()):
-        point = int(outside_N.nonzero()[0])
-        found = f"label {int(labels_N[point])} of point {point}"
-        raise ValueError(f"labels_N: {found} is not in 0..{classes - 1}; number the classes from 0")
-    return labels_N
 
 
 def normalised_log_weights(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None) -> Tensor:

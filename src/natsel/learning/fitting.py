@@ -22,7 +22,8 @@ from natsel.learning.junk import checked_junk, exposed
 from natsel.learning.record import Array, Record
 from natsel.models.consistency import check_consistent
 from natsel.models.convert import as_model
-from natsel.models.protocol import Model
+from natsel.models.protocol import Model, checked_belief
+from natsel.models.together import believe_both
 from natsel.progress import Bar
 from natsel.seeds import derive
 from natsel.store import State
@@ -74,21 +75,18 @@ class Fitting:
         if self.test is not None:
             started = perf_counter()
             say = getattr(self.model, "predictive", self.model.believe)  # without draws, where a model can
-            belief = _checked(self._calling(say, "believe")(self.test.inputs), self.test.inputs)
+            belief = checked_belief(self._calling(say, "believe")(self.test.inputs), self.test.inputs)
             metrics = evaluate(belief, self.test.labels)
             seconds["evaluate"] = perf_counter() - started
         record.journal.record_round(record.run, told, len(record.state.values), metrics, seconds)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row each."""
-        return _checked(self._calling(self.model.believe, "believe")(inputs), inputs)
+        return checked_belief(self._calling(self.model.believe, "believe")(inputs), inputs)
 
     def believe_both(self, inputs: Any, targets: Any) -> tuple[Belief, Belief]:
         """What the model believes about inputs and about targets, with the same draws for both."""
-        if not hasattr(self.model, "believe_together"):
-            return self.believe(inputs), self.believe(targets)
-        ours, theirs = self._calling(self.model.believe_together, "believe")(inputs, targets)
-        return _checked(ours, inputs), _checked(theirs, targets)
+        return believe_both(self.model, inputs, targets, calling=partial(self._calling, label="believe"))
 
     def another(self, examples: Examples, seed: int) -> Model:
         """A model like this one, fitted to other examples; this one is left as it is."""
@@ -169,18 +167,6 @@ class Fitting:
         parts = [labelled, *(part for part in (self.validation, self.test) if part is not None)]
         count = max(int(np.asarray(part.labels).max(initial=-1)) for part in parts) + 1
         return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))
-
-
-def _checked(belief: Any, inputs: Any) -> Belief:
-    """A belief with a row for each input, and nothing else."""
-    if not isinstance(belief, Belief):
-        raise ValueError(
-            f"model: believe gave {type(belief).__name__}, not a belief; return one, for classes"
-            " natsel.CategoricalSamples.from_probs(probabilities of shape (inputs, draws, classes))"
-        )
-    if len(belief) != len(inputs):
-        raise ValueError(f"model: believe gave {len(belief)} rows for {len(inputs)} inputs; give one each, in order")
-    return belief
 
 
 def _takes_validation(fit: Any) -> bool:

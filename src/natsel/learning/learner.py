@@ -36,6 +36,7 @@ from natsel.learning.oracles import Oracle, answers
 from natsel.learning.record import Array, Record, terms_of
 from natsel.learning.stopping import Budget, Rule, View
 from natsel.models.protocol import Model, Progress
+from natsel.objectives import EIG
 from natsel.seeds import derive
 from natsel.store import Journal, Round, Stop, Terms
 
@@ -280,8 +281,8 @@ class ActiveLearner:
         """The first rule that says stop, and its reason."""
         rounds = self.history
         asks = sorted((ask for one in rounds for ask in one.asks), key=lambda ask: ask.number)
-        in_nats = self.method.facts.quantity == "I[Y;W|x]"  # then a score is a gain; else each pick is taken alone
-        gains = [pick.score if in_nats else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
+        is_gain = isinstance(self.method.objective, EIG)  # then a score is a gain; else each pick is taken alone
+        gains = [pick.score if is_gain else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
         known = [gain for gain in gains if gain is not None]
         gain = float(np.mean(known)) if known else None
         if gain is not None and gain < 1e-9 and self._fitting.makes_one_draw(self._record):

@@ -10,28 +10,22 @@ in all the same, to study a variant that is in circulation.  Spec 05, 7 and A3.
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
-from natsel.beliefs.draws import NoSurvivingDraw, effective_draws, surprise
+from natsel.beliefs.draws import NoSurvivingDraw
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
-from natsel.evaluation.joint import gaussian_log_likelihood, seen_likelihoods
-from natsel.evaluation.online import nested_log_weights, online_predictive
+from natsel.learning.ahead import Look, Metrics, check_parts, look_ahead
 from natsel.learning.checks import as_count
 from natsel.learning.fitting import _takes_validation
-from natsel.memory import memory_budget
 from natsel.models.convert import as_model
 from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
-
-Metrics = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -117,88 +111,43 @@ def obi_versus_retraining(
     >>> [row.size for row in found.rows], sorted(found.rows[0].before)
     ([10, 15], ['accuracy', 'nll'])
     """
-    start, ahead, step = (as_count(n, name) for n, name in ((start, "start"), (ahead, "ahead"), (step, "step")))
-    trials, sub_trials = as_count(trials, "trials"), as_count(sub_trials, "sub_trials")
-    if not 0 < share <= 1:
-        raise ValueError(f"share: expected a part of the draws above 0 and up to 1, found {share!r}; 0.5 is half")
+    ahead, trials = as_count(ahead, "ahead"), as_count(trials, "trials")
+    check_parts(sub_trials, share)
+    starts = _starts(sequence, start, ahead, step)
+    if ids is not None and not include_train:
+        _refuse_known(as_numpy(ids), starts, ahead)
+    places = list(product(range(trials), sorted({*starts, *(size + ahead for size in starts)})))
+    looks: dict[tuple[int, int], Look] = {}
+    for trial, size in places:
+        ready = as_model(model() if callable(model) and not isinstance(model, Model) else model)
+        fitted(ready, known_classes(sequence[:size], sequence, test), validation, derive(seed, "fit", trial, size))
+        new = sequence[0 if include_train else size : size + ahead] if size in starts else None
+        try:
+            part = derive(seed, "part", trial, size)
+            looks[trial, size] = look_ahead(ready, new, test, sub_trials=sub_trials, share=share, seed=part)
+        except NoSurvivingDraw as reason:
+            raise NoSurvivingDraw(f"sequence: at {size} labels {str(reason).removeprefix('new: ')}") from None
+        if progress is not None:
+            progress(len(looks), len(places))
+    rows = [_adaptation(trial, size, ahead, looks) for trial in range(trials) for size in starts]
+    return Comparison(ahead, tuple(rows))
+
+
+def _starts(sequence: Examples, start: int, ahead: int, step: int) -> range:
+    """The sizes at which to look ahead."""
+    start, step = as_count(start, "start"), as_count(step, "step")
     starts = range(start, len(sequence) - ahead + 1, step)
     if not starts:
         found = f"{len(sequence)} points"
         raise ValueError(f"sequence: found {found}, fewer than start + ahead = {start + ahead}; lower one of them")
-    if ids is not None and not include_train:
-        _refuse_known(as_numpy(ids), starts, ahead)
-    sizes = sorted({*starts, *(size + ahead for size in starts)})
-    before: dict[tuple[int, int], Metrics] = {}
-    looks: dict[tuple[int, int], tuple[Any, ...]] = {}
-    for done, (trial, size) in enumerate((trial, size) for trial in range(trials) for size in sizes):
-        ready = as_model(model() if callable(model) and not isinstance(model, Model) else model)
-        fitted(ready, known_classes(sequence[:size], sequence, test), validation, derive(seed, "fit", trial, size))
-        new = sequence[0 if include_train else size : size + ahead] if size in starts else sequence[:1]
-        belief = _with_draws(ready.believe(new.inputs))
-        sets_S_K = belief.log_weights_K[None]
-        if size in starts:
-            subsets = [_subset(belief, share, derive(seed, "part", trial, size, sub)) for sub in range(sub_trials)]
-            after_T_n_K = nested_log_weights(likelihoods(belief, new.labels), belief.log_weights_K, subsets)
-            after_S_K, first_S_K = after_T_n_K[:, -1], after_T_n_K[:, 0]
-            if not bool((after_S_K > -math.inf).any(1).all()):
-                raise NoSurvivingDraw(
-                    f"sequence: at {size} labels no draw gives the next {ahead} any probability; smooth the model's"
-                    " predictions, or use more draws"
-                )
-            sets_S_K = torch.cat([sets_S_K, after_S_K])
-            worth = tuple(effective_draws(one_K) for one_K in after_S_K)
-            nats = tuple(surprise(*pair) for pair in zip(after_S_K, first_S_K, strict=True))
-            looks[trial, size] = (worth, nats, len(subsets[0]))
-        first, *others = metrics_under(sets_S_K, ready, test)
-        before[trial, size] = first
-        if size in starts:
-            looks[trial, size] = (tuple(others), *looks[trial, size])
-        if progress is not None:
-            progress(done + 1, trials * len(sizes))
-    rows = [
-        Adaptation(size, trial, before[trial, size], online, before[trial, size + ahead], worth, nats, draws)
-        for (trial, size), (online, worth, nats, draws) in looks.items()
-    ]
-    return Comparison(ahead, tuple(rows))
+    return starts
 
 
-def metrics_under(log_weights_S_K: Tensor, model: Model, test: Examples) -> list[Metrics]:
-    """Test metrics under each of S weightings of a model's draws, in one pass over parts of the test set.
-
-    What the draws say about a part is held, and nothing that grows with the test set.  Spec 05, A2.
-    """
-    losses_S, hits_S, squares_S = ([0.0] * len(log_weights_S_K) for _ in range(3))
-    numbers = False
-    for part in _parts(model, test):
-        belief, labels_n = _with_draws(model.believe(part.inputs)), torch.as_tensor(as_numpy(part.labels))
-        weights_S_K, labels_n = log_weights_S_K.to(belief.device), labels_n.to(belief.device)
-        numbers = isinstance(belief, GaussianSamples)
-        if isinstance(belief, CategoricalSamples):
-            for one, log_pred_n_C in enumerate(online_predictive(weights_S_K, [belief.log_probs_N_K_C])):
-                losses_S[one] -= float(log_pred_n_C.gather(1, labels_n[:, None].long()).sum())
-                hits_S[one] += int((log_pred_n_C.argmax(1) == labels_n).sum())
-        elif isinstance(belief, GaussianSamples):
-            seen_n_K = likelihoods(belief, labels_n)
-            for one, log_weights_K in enumerate(weights_S_K):
-                losses_S[one] -= float((seen_n_K + log_weights_K).logsumexp(1).sum())
-                squares_S[one] += float((belief.mean_N_K.double() @ log_weights_K.exp() - labels_n).square().sum())
-    count = len(test)
-    if numbers:
-        pairs = zip(squares_S, losses_S, strict=True)
-        return [{"rmse": math.sqrt(square / count), "nll": loss / count} for square, loss in pairs]
-    return [{"accuracy": hit / count, "nll": loss / count} for hit, loss in zip(hits_S, losses_S, strict=True)]
-
-
-def likelihoods(belief: CategoricalSamples | GaussianSamples, labels: Any) -> Tensor:
-    """ln p(y_n | x_n, ω_k) as N_K of labels, one for each point of a belief.
-
-    >>> likelihoods(CategoricalSamples.from_probs([[[0.5, 0.5], [1.0, 0.0]]]), [0]).exp().tolist()
-    [[0.5, 1.0]]
-    """
-    if isinstance(belief, GaussianSamples):
-        return gaussian_log_likelihood(belief.mean_N_K, belief.variance_N_K, as_numpy(labels))
-    labels_N = torch.as_tensor(as_numpy(labels), device=belief.device).long()
-    return seen_likelihoods(belief.log_probs_N_K_C, labels_N, slice(None))
+def _adaptation(trial: int, size: int, ahead: int, looks: Mapping[tuple[int, int], Look]) -> Adaptation:
+    """A look ahead beside what the fit to those labels came to."""
+    look, later = looks[trial, size], looks[trial, size + ahead].whole
+    worth, nats = look.effective_draws, look.surprise
+    return Adaptation(size, trial, look.whole, look.online, later, worth, nats, look.draws)
 
 
 def fitted(model: Model, labelled: Examples, validation: Examples | None, seed: int) -> Model:
@@ -211,36 +160,12 @@ def fitted(model: Model, labelled: Examples, validation: Examples | None, seed: 
     return model
 
 
-def _with_draws(belief: Belief) -> CategoricalSamples | GaussianSamples:
-    if not isinstance(belief, CategoricalSamples | GaussianSamples):
-        raise ValueError(
-            f"model: its belief is {type(belief).__name__}, without draws to re-weight; its condition(…) is exact"
-        )
-    return belief
-
-
 def known_classes(labelled: Examples, *others: Examples) -> Examples:
     """Examples that know of every class that anybody mentions."""
     if labelled.classes or as_numpy(labelled.labels).dtype.kind == "f":
         return labelled
     count = max(int(as_numpy(part.labels).max(initial=-1)) for part in (labelled, *others)) + 1
     return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))
-
-
-def _subset(belief: CategoricalSamples | GaussianSamples, share: float, seed: int) -> Tensor:
-    """A random part of the draws, without replacement."""
-    draws = len(belief.log_weights_K)
-    order = torch.randperm(draws, generator=torch.Generator().manual_seed(seed))
-    return order[: max(1, round(share * draws))].to(belief.device)
-
-
-def _parts(model: Model, test: Examples) -> Iterator[Examples]:
-    """Parts of the test set whose draws take at most about the memory budget."""
-    one = model.believe(test.inputs[:1])
-    width = 16 * max(getattr(one, name)[0].numel() for name in one.points)
-    rows = max(1, memory_budget() // width)
-    for begin in range(0, len(test), rows):
-        yield test[begin : begin + rows]
 
 
 def _refuse_known(ids: Any, starts: range, ahead: int) -> None:

@@ -8,6 +8,7 @@ Pool and targets are believed about together (`believe_together`, or `natsel.mod
 calls bear different `draws_id`, so that they are not combined by mistake.  Spec 06, Q3c, Q5e and A2.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -160,7 +161,7 @@ class GaussianProcess:
         return rows_N
 
 
-class _Posterior:
+class _Posterior(ABC):
     """The posterior of a fitted process over its latent function; subclasses say what labels took from the prior."""
 
     scale = 1.0  # of labels, where they were standardised
@@ -178,16 +179,17 @@ class _Posterior:
     def _kernel(self) -> Any:
         return self.process.kernel_
 
+    @abstractmethod
     def cross(self, inputs_N: Array) -> Array:
         """k(X, x) of the training inputs and these."""
-        raise NotImplementedError
 
+    @abstractmethod
     def taken(self, cross_n_N: Array) -> Array:
         """v(x), a column an input."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mean(self, cross_n_N: Array) -> Array:
-        raise NotImplementedError
+        """The mean of the latent function."""
 
     def noise(self, rows_N: Array) -> Tensor:
         """Variance of the noise of each input's label; 1 where labels are classes and it has no meaning."""

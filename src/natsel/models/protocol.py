@@ -35,3 +35,20 @@ class Together(Protocol):
     """
 
     def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]: ...
+
+
+def checked_belief(belief: Any, inputs: Any, name: str = "inputs") -> Belief:
+    """What a model said, where it is a belief with a row for each input.
+
+    >>> from natsel.beliefs import CategoricalSamples
+    >>> len(checked_belief(CategoricalSamples.from_probs([[[0.5, 0.5]]]), [3.0]))
+    1
+    """
+    if not isinstance(belief, Belief):
+        raise ValueError(
+            f"model: believe gave {type(belief).__name__}, not a belief; return one, for classes"
+            " natsel.CategoricalSamples.from_probs(probabilities of shape (inputs, draws, classes))"
+        )
+    if len(belief) != len(inputs):
+        raise ValueError(f"model: believe gave {len(belief)} rows for {len(inputs)} {name}; give one each, in order")
+    return belief

@@ -6,14 +6,20 @@ Draws that are fixed by the fit (members, masks, weights) are the same in every 
 joint draws over the inputs of one call, so that pool and targets have to be in it together.  Spec 06, A1 and A2.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.targets import check_shared
-from natsel.models.protocol import Model, Together
+from natsel.models.protocol import Model, Together, checked_belief
+
+Calling = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes of a function the one that is called in its place, for example with a bar that shows how far it is."""
 
 
-def believe_both(model: Model, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]:
+def believe_both(
+    model: Model, pool_inputs: Any, target_inputs: Any, *, calling: Calling = lambda function: function
+) -> tuple[Belief, Belief]:
     """What a fitted model believes about pool and targets, under the same draws; refused where they are not.
 
     >>> import numpy as np
@@ -27,13 +33,10 @@ def believe_both(model: Model, pool_inputs: Any, target_inputs: Any) -> tuple[Be
     if len(target_inputs) == 0:
         raise ValueError("targets: found none, and without them nothing says what is worth learning; pass some")
     if isinstance(model, Together):
-        pool, targets = model.believe_together(pool_inputs, target_inputs)
+        pool, targets = calling(model.believe_together)(pool_inputs, target_inputs)
     else:
-        pool, targets = model.believe(pool_inputs), model.believe(target_inputs)
-    for belief, inputs, name in ((pool, pool_inputs, "pool"), (targets, target_inputs, "targets")):
-        if not isinstance(belief, Belief):
-            raise ValueError(f"model: it gave {type(belief).__name__} for the {name}, not a belief; return one")
-        if len(belief) != len(inputs):
-            raise ValueError(f"model: it gave {len(belief)} rows for {len(inputs)} {name}; give one each, in order")
-    check_shared(pool, Targets(targets))
-    return pool, targets
+        pool, targets = (calling(model.believe)(inputs) for inputs in (pool_inputs, target_inputs))
+    ours = checked_belief(pool, pool_inputs, "inputs of the pool")
+    theirs = checked_belief(targets, target_inputs, "targets")
+    check_shared(ours, Targets(theirs))
+    return ours, theirs

@@ -39,6 +39,7 @@ class TaughtJEPIG(Objective):
     facts: ClassVar[Facts] = Facts(
         "I[Y;W|x] − I[Y;W'|x]",
         reason="a difference between two models that estimates I[Y;Ystars|x,xstars,D]; it may be negative",
+        disagreement=True,
         nonnegative=False,
         cost="a training for each student, then twice BALD",
     )

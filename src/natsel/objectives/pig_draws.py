@@ -6,6 +6,7 @@ the targets has −∞.  Spec 07, Q2 and Q3.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -23,7 +24,7 @@ _FEW = 2  # effective draws
 _LAST = -1e100
 
 
-class Known:
+class Known(ABC):
     """What both share: likelihoods of the labels, and points taken one by one."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
@@ -43,17 +44,17 @@ class Known:
         """The scores, which bound nothing once a point is taken."""
         return self.scores().clamp_min(_LAST)
 
+    @abstractmethod
     def scores(self) -> Tensor:
         """What each label tells by itself, N values in nats."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gains(self, positions: Tensor) -> Tensor:
         """What each label adds to those taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, likelihood_K: Tensor) -> None:
         """Weigh the draws by one more label."""
-        raise NotImplementedError
 
     def add(self, position: int) -> float:
         """Take a point; a label that contradicts the targets or the labels before it leaves the draws as they were."""

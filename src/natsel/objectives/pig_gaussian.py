@@ -8,6 +8,7 @@ spec 06, Q3c.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -50,7 +51,7 @@ class Points:
         return gaussian_update(self.features_N_D[rows], self.noise_N[rows], self.gap_N[rows]).log_evidence
 
 
-class GaussianKnown:
+class GaussianKnown(ABC):
     """What both share: candidates and targets with their labels, and points taken one by one."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
@@ -76,9 +77,9 @@ class GaussianKnown:
         """The scores, which bound nothing once a point is taken."""
         return self.scores()
 
+    @abstractmethod
     def scores(self) -> Tensor:
         """What each label tells by itself, N values in nats."""
-        raise NotImplementedError
 
 
 @serves(PIG, GaussianFeatures)

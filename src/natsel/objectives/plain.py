@@ -160,6 +160,7 @@ class StdDev(Objective):
     facts: ClassVar[Facts] = Facts(
         "sum_y sd p(y|x,W)",
         reason="a spread of probabilities, in their own units",
+        disagreement=True,
         bounds=(Bound(BALD, "lower", power=2, classes=-1, vanishes=True, why=f"Cauchy & Schwarz, {PINSKER}"),),
         units="probability",
     )
@@ -177,6 +178,7 @@ class MeanStd(Objective):
     facts: ClassVar[Facts] = Facts(
         "mean_y sd p(y|x,W)",
         reason="a spread of probabilities, in their own units",
+        disagreement=True,
         bounds=(Bound(BALD, "lower", power=2, classes=1, vanishes=True, why=f"Cauchy & Schwarz, {PINSKER}"),),
         units="probability",
     )
@@ -197,6 +199,7 @@ class Variance(Objective):
     facts: ClassVar[Facts] = Facts(
         "Var E[Y|x,W]",
         reason="squared label units; on categorical draws it is what mutual information becomes with 1 − p for −ln p",
+        disagreement=True,
         bounds=(Bound(BALD, "lower", (CategoricalSamples,), vanishes=True, why=PINSKER),),
         units="label units",
     )
@@ -233,7 +236,9 @@ def _(objective: Random, belief: Belief, reading: Reading) -> Tensor:
 class InformationGain(Objective):
     """I[Ω; y|x]: the fall of the draws' entropy on seeing the known label y."""
 
-    facts: ClassVar[Facts] = Facts("I[W;y|x]", expression="I[Omega;y|x,D]", needs_labels=True, nonnegative=False)
+    facts: ClassVar[Facts] = Facts(
+        "I[W;y|x]", expression="I[Omega;y|x,D]", needs_labels=True, disagreement=True, nonnegative=False
+    )
 
 
 @pointwise(InformationGain, CategoricalSamples)
@@ -246,7 +251,7 @@ def _(objective: InformationGain, belief: CategoricalSamples, reading: Reading) 
 class Surprise(Objective):
     """I[y; Ω|x]: the divergence of the draws' posterior on seeing the known label y from their prior."""
 
-    facts: ClassVar[Facts] = Facts("I[y;W|x]", expression="I[y;Omega|x,D]", needs_labels=True)
+    facts: ClassVar[Facts] = Facts("I[y;W|x]", expression="I[y;Omega|x,D]", needs_labels=True, disagreement=True)
 
 
 @pointwise(Surprise, CategoricalSamples)

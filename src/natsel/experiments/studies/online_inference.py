@@ -6,18 +6,18 @@
         online      q with its draws re-weighted by the next `step` labels:  w_k ∝ Π_i p(y_i | x_i, ω_k)
         retrained   those of q', which is q of the next t
 
-Only labels that q was not trained on enter the weights. Each sub-trial takes a random half of the draws. What is
-finished is kept in the folder, a file for each sequence, trial and size.  Spec 05, A2 and A3; claims 1 to 4.
+Only labels that q was not trained on enter the weights. Each sub-trial takes a random half of the draws
+(`natsel.learning.ahead.look_ahead`). What is finished is kept in the folder, a file for each sequence, trial and
+size.  Spec 05, A2 and A3; claims 1 to 4.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from natsel.data import Examples, Pool
 from natsel.experiments.claims import Verdict
@@ -26,8 +26,6 @@ from natsel.experiments.page import table
 from natsel.experiments.studies.page import line_chart
 from natsel.seeds import derive
 
-_ROWS = 100
-"""Test images predicted at a time: what is held is rows × draws × classes."""
 _SEQUENCES = ("active", "random")
 
 Tell = Callable[[str], None]
@@ -113,44 +111,24 @@ class _Lab:
 
     def measure(self, ordered: Examples, trial: int, size: int) -> dict[str, Any]:
         """What the model of the first `size` labels comes to, before and after it takes in the next ones."""
+        from natsel.learning.ahead import look_ahead
+
         new = ordered[np.arange(size, size + self.settings["step"])]
         model = self.model().fit(ordered[np.arange(size)], self.validation, seed=derive(0, "trial", trial, size))
-        log_weights_S_K, found = self._weights(model.believe(new.inputs), np.asarray(new.labels), trial, size)
-        log_pred_S_N_C = []
-        for begin in range(0, len(self.test), _ROWS):
-            rows = self.test.inputs[begin : begin + _ROWS]
-            probs_n_K_C = model.believe(rows).log_probs_N_K_C.exp()  # the same masks, so the same draws
-            weights_S_K = log_weights_S_K.to(probs_n_K_C).exp()
-            log_pred_S_N_C.append(torch.einsum("sk,nkc->snc", weights_S_K, probs_n_K_C).log().double().cpu())
-        log_pred = torch.cat(log_pred_S_N_C, dim=1)
-        labels_N = torch.from_numpy(np.asarray(self.test.labels, dtype=np.int64))
-        loss_S = -log_pred.gather(2, labels_N[None, :, None].expand(len(log_pred), -1, 1))[..., 0].mean(1)
-        right_S = (log_pred.argmax(-1) == labels_N).double().mean(1)
-        half = len(loss_S) // 2  # first the halves of the draws as they are, then the same re-weighted
-        whole = {"loss": float(loss_S[-1]), "accuracy": float(right_S[-1])}
-        sub = {
-            name: {"loss": loss_S[part].tolist(), "accuracy": right_S[part].tolist()}
-            for name, part in (("before", slice(0, half)), ("online", slice(half, 2 * half)))
+        seed = derive(0, "sub-trials", trial, size)
+        look = look_ahead(model, new, self.test, sub_trials=self.settings["sub_trials"], seed=seed)
+        return {
+            "loss": look.whole["nll"],
+            "accuracy": look.whole["accuracy"],
+            "before": _columns(look.before),
+            "online": _columns(look.online),
+            "ess": float(np.mean(look.effective_draws)),
+            "surprise": float(np.mean(look.surprise)),
         }
-        return whole | sub | found
 
-    def _weights(self, belief: Any, labels: Any, trial: int, size: int) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Log weights of each half of the draws before and after the new labels, then of all draws as they are."""
-        draws = belief.shape[1]
-        seen_K = belief.log_probs_N_K_C[torch.arange(len(labels)), :, torch.from_numpy(labels)].double().cpu().sum(0)
-        before, after, diagnostics = [], [], []
-        for sub in range(self.settings["sub_trials"]):
-            rng = np.random.default_rng(derive(0, "sub-trial", trial, size, sub))
-            half_K = torch.full((draws,), -torch.inf, dtype=torch.float64)
-            half_K[torch.from_numpy(rng.permutation(draws)[: max(1, draws // 2)])] = 0.0
-            before.append(half_K.log_softmax(0))
-            after.append((half_K + seen_K).log_softmax(0))
-            weights_K = after[-1].exp()
-            change_K = torch.where(weights_K > 0, after[-1] - before[-1], 0.0)
-            diagnostics.append([float(1 / weights_K.square().sum()), float((weights_K * change_K).sum())])
-        ess, surprise = np.mean(diagnostics, axis=0).tolist()
-        equal = torch.full((draws,), -float(np.log(draws)), dtype=torch.float64)
-        return torch.stack([*before, *after, equal]), {"ess": ess, "surprise": surprise}
+
+def _columns(metrics: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
+    return {name: [one[known] for one in metrics] for name, known in (("loss", "nll"), ("accuracy", "accuracy"))}
 
 
 def differences(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
