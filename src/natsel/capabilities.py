@@ -18,6 +18,8 @@ class Capability(Flag):
     SCORES = auto()  # one number per point, points taken alone
     GAINS = auto()  # what a point adds to those already added
     VALUE = auto()  # the worth of any set of points
+    DISTANCES = auto()  # how far points are from each other in the objective's geometry
+    KERNEL = auto()  # inner products of points in that geometry
 
 
 class Scored(Protocol):
@@ -106,6 +108,46 @@ class Valued(Protocol):
 
     def value(self, positions: Tensor) -> float:
         """Worth of the set of positions; 0 for the empty set."""
+        ...
+
+
+class Removable(Sequential, Protocol):
+    """Builds a batch that points can leave again; an extra that a search finds by its names."""
+
+    def losses(self, positions: Tensor) -> Tensor:
+        """What the points added so far would be worth less without each of these, which are some of them."""
+        ...
+
+    def remove(self, position: int) -> float:
+        """Take an added point out again and return what that costs."""
+        ...
+
+
+class Located(Scored, Protocol):
+    """Gives every point a place, in a geometry in which length is what the objective wants."""
+
+    def sizes(self) -> Tensor:
+        """Squared lengths, N values."""
+        ...
+
+    def distances(self, position: int) -> Tensor:
+        """Squared distances of all points to one, N values; 0, up to rounding, for the point itself."""
+        ...
+
+
+class Seen(Located, Protocol):
+    """Tells distances to several points in one look at all; an extra that a search finds by its name."""
+
+    def distances_to(self, positions: Tensor) -> Tensor:
+        """Squared distances of all points to each of some, [positions, N]."""
+        ...
+
+
+class Related(Located, Protocol):
+    """Knows inner products in that geometry: sizes are the diagonal, distances s_i + s_j − 2 k_ij."""
+
+    def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Inner products of some positions with some others, [rows, columns]."""
         ...
 
 

@@ -10,6 +10,8 @@ from natsel import (
     EIG,
     CategoricalSamples,
     Entropy,
+    FisherFactors,
+    FisherRows,
     GaussianFeatures,
     GaussianSamples,
     Greedy,
@@ -135,14 +137,18 @@ def test_every_method_runs_on_the_beliefs_it_names(name):
         CategoricalSamples: CategoricalSamples.from_logits(logits_N_K_C),
         GaussianSamples: GaussianSamples(mean_N_K, 2.0),
         GaussianFeatures: GaussianFeatures(mean_N_K, 2.0),
+        FisherFactors: FisherFactors.categorical(mean_N_K, logits_N_K_C[:, 0].softmax(1), 0.5),
+        FisherRows: FisherRows(mean_N_K[:, None], 0.5),
     }
     sure = CategoricalSamples.from_logits(logits_N_K_C.mean(1, keepdim=True))
     made[TwoModels] = TwoModels.of(made[CategoricalSamples], [sure])
-    assert set(method.beliefs) & {CategoricalSamples, TwoModels}
+    assert set(method.beliefs) & {CategoricalSamples, TwoModels, FisherFactors}
     for kind, belief in made.items():
         asked = {"labels": [0, 1, 2, 3, 0, 1]} if method.facts.needs_labels else {}
         if method.facts.needs_targets:
             asked["targets"] = natsel.Targets(belief[:3], labels=[2, 1, 0])
+        if method.facts.needs_given:
+            asked["given"] = belief[3:4]
         if kind in method.beliefs:
             selection = natsel.select(name, belief, k=3, **asked)
             assert len(set(selection.indices.tolist())) == 3

@@ -16,7 +16,16 @@ import torch
 from torch import Tensor
 
 import natsel
-from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples, Targets
+from conformance import makers_weights
+from natsel.beliefs import (
+    Belief,
+    CategoricalSamples,
+    FisherFactors,
+    FisherRows,
+    GaussianFeatures,
+    GaussianSamples,
+    Targets,
+)
 from natsel.beliefs.two_models import TwoModels
 from natsel.capabilities import Capability
 from natsel.choose.registry import METHODS, Method, missing
@@ -25,7 +34,6 @@ from natsel.search import SEARCHES
 
 Arrays = dict[str, np.ndarray]
 NOTHING = Capability(0)
-ANYTHING = ~NOTHING
 NEGLIGIBLE = 1e-3  # the standard deviation of everything about a certain point
 TARGETS = 3  # few, so that all their labellings can be written out
 
@@ -123,6 +131,8 @@ MAKERS: dict[type[Belief], Maker] = {
     CategoricalSamples: Maker(categorical, categorical_labels, categorical_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
+    FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),
+    FisherRows: Maker(makers_weights.rows, makers_weights.rows_labels, makers_weights.rows_certain),
 }
 
 
@@ -194,6 +204,14 @@ class Pool:
         about = Pool(self.kind, self.about.arrays | weights, self.about.labels_N)
         return Targets(about.belief(device, dtype), labels=torch.from_numpy(about.labels_N.copy()))
 
+    def held(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> Belief:
+        """Points already held: the first of the targets."""
+        return self.targets(device, dtype).belief[:1]
+
+    def one_gradient(self) -> "Pool":
+        """The pool with the first row of every point alone, where its points have several."""
+        return self.take([0], "R") if "R" in self.all_axes else self
+
     def tensors(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
         """The arrays as tensors; weights of draws stay in float64."""
         return {
@@ -244,19 +262,22 @@ class Case:
     @property
     def in_order(self) -> bool:
         """Whether the order of the picks means anything; sets found as a whole come in the order of positions."""
-        return Capability.VALUE not in self.method.search.needs
+        return self.method.search.needs != Capability.VALUE
 
     def pool(self, seed: int = 0, **shape: Any) -> Pool:
-        return pool(self.kind, seed, **{"points": self.points, **shape})
+        made = pool(self.kind, seed, **{"points": self.points, **shape})
+        return made.one_gradient() if self.method.facts.one_gradient else made
 
     def known(self, pool: Pool, belief: Belief) -> dict[str, Any]:
-        """Labels and targets, where the objective needs them."""
+        """Labels, targets and points held, where the objective needs them."""
         facts = self.method.facts
-        labels = {"labels": torch.from_numpy(pool.labels_N.copy())} if facts.needs_labels else {}
-        if not facts.needs_targets:
-            return labels
+        known: dict[str, Any] = {"labels": torch.from_numpy(pool.labels_N.copy())} if facts.needs_labels else {}
         dtype = next(values.dtype for name in self.kind.points if (values := getattr(belief, name)).is_floating_point())
-        return labels | {"targets": pool.targets(belief.device.type, dtype)}
+        if facts.needs_targets:
+            known["targets"] = pool.targets(belief.device.type, dtype)
+        if facts.needs_given:
+            known["given"] = pool.held(belief.device.type, dtype)
+        return known
 
     def select(self, pool: Pool, k: int | None = None, belief: Belief | None = None, **options: Any) -> Any:
         belief = pool.belief() if belief is None else belief
@@ -288,15 +309,26 @@ def default(make: Callable[[], Any]) -> Any:
 
 
 def grid() -> Iterator[Case]:
-    """All registered methods on all beliefs they serve, then all other legal triples with default settings."""
+    """All registered methods on all beliefs they serve, then other legal triples with default settings.
+
+    Searches that read nothing but scores cannot tell objectives apart: of those, every pair is given one in turn. Of
+    pairs that share a state, one stands for all with each of the other searches.
+    """
     named = [Case(method, kind) for method in METHODS.values() for kind in method.beliefs]
     yield from named
-    covered = {(type(case.method.objective), case.kind, type(case.method.search)) for case in named}
-    for objective, kind in SERVES:
-        for search in SEARCHES:
+    covered = {(type(case.method.objective), case.kind) for case in named}
+    tried = {(SERVES[type(case.method.objective), case.kind], type(case.method.search)) for case in named}
+    alone = [search for search in SEARCHES if search.needs == Capability.SCORES]
+    for turn, (objective, kind) in enumerate(SERVES):
+        others = [search for search in SEARCHES if search not in alone]
+        for search in (alone[turn % len(alone)], *others):
             method = Method(default(objective), default(search))
-            if (objective, kind, search) not in covered and not missing(method, kind):
-                yield Case(replace(method, name=f"{objective.__name__}.{search.__name__}"), kind)
+            state = SERVES[objective, kind]
+            if ((objective, kind) in covered and (state, search) in tried) or missing(method, kind):
+                continue
+            covered.add((objective, kind))
+            tried.add((state, search))
+            yield Case(replace(method, name=f"{objective.__name__}.{search.__name__}"), kind)
 
 
 def covering(cases: list[Case]) -> list[Case]:
@@ -332,14 +364,17 @@ class Pair:
         return offers
 
     def state(self, pool: Pool, device: str = "cpu", seed: int = 0, labels: bool = True) -> Any:
+        facts = self.objective.facts
+        pool = pool.one_gradient() if facts.one_gradient else pool
         belief = pool.belief(device)
         labels_N = torch.from_numpy(pool.labels_N.copy()).to(device) if labels else None
-        targets = pool.targets(device) if self.objective.facts.needs_targets else None
-        return read(self.objective, belief, Reading(targets, labels_N, torch.Generator().manual_seed(seed)))
+        targets = pool.targets(device) if facts.needs_targets else None
+        held = Targets(pool.held(device)) if facts.needs_given else None
+        return read(self.objective, belief, Reading(targets, labels_N, torch.Generator().manual_seed(seed), held))
 
-    def searches(self, needs: Capability) -> list[Any]:
-        """All searches on this pair that need one of these."""
-        return [s() for s in SEARCHES if s.needs & needs and not s.needs & ~self.offers]
+    def searches(self, needs: Capability | None = None) -> list[Any]:
+        """All searches on this pair, or those that need exactly this."""
+        return [s() for s in SEARCHES if needs in (None, s.needs) and not s.needs & ~self.offers]
 
 
 def pairs(offering: Capability = NOTHING, where: Callable[[Facts], bool] = lambda facts: True) -> Any:

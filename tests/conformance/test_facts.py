@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from conformance.grid import ANYTHING, Pair, Pool, at, crowd, pairs, pool
+from conformance import references_similarity, references_weights  # noqa: F401  enter their references
+from conformance.grid import Pair, Pool, at, crowd, pairs, pool
 from conformance.references import REFERENCES, SET_REFERENCES
-from natsel.beliefs import CategoricalSamples
+from natsel.beliefs import CategoricalSamples, GaussianSamples
 from natsel.capabilities import Capability
 from natsel.information.joint import joint_mutual_information
 from natsel.objectives import SERVES
@@ -63,7 +64,8 @@ def test_values_of_sets_are_the_declared_quantity_or_bound_it(pair, device):
     for given in pools(pair, seeds=range(2)):
         state = pair.state(given, device)
         for subset in [(0,), (1, 2), (3, 0), *([(0, 1, 2), (1, 3, 4, 5)] if exact else [])]:
-            expected = np.array(work(given.take(subset)))
+            pool_wide = pair.objective.facts.pool_wide
+            expected = np.array(work(given, list(subset)) if pool_wide else work(given.take(subset)))
             check_bound(np.array(state.value(at(subset))), expected, pair.objective.facts.bound, exact, 1e-8)
             if pair.kind is CategoricalSamples and key[0] == "I[Y;W|x]":
                 belief = given.take(subset).belief()
@@ -78,6 +80,12 @@ def test_the_value_of_a_point_is_its_score_and_of_none_is_zero(pair, device):
         alone = [state.value(at([point])) for point in range(len(given))]
         np.testing.assert_allclose(alone, state.scores().cpu(), rtol=1e-9, atol=1e-9)
         assert state.value(at([0, 2, 1])) == pytest.approx(state.value(at([1, 0, 2])), abs=1e-9), "sets have no order"
+
+
+@pytest.mark.parametrize(("objective", "kind"), [p for p in SERVES if p[1] in (CategoricalSamples, GaussianSamples)])
+def test_a_single_draw_scores_nothing_exactly_where_draws_are_needed(objective, kind, device):
+    scores_N = Pair(objective(), kind).state(pool(kind, 12, 24, draws=1), device).scores()
+    assert bool((scores_N.abs() < 1e-9).all()) == objective.facts.needs_draws
 
 
 # Signs and shapes.
@@ -249,7 +257,7 @@ def test_every_search_keeps_to_what_is_allowed(pair, device):
         allowed_N = torch.from_numpy(np.random.default_rng(seed).random(points) < 0.6)
         allowed_N[-1] = True
         allowed = allowed_N.nonzero().squeeze(1).tolist()
-        for search in pair.searches(ANYTHING):
+        for search in pair.searches():
             for k in {0, 1, len(allowed) // 2, len(allowed)}:
                 picks = search(pair.state(given, device), k, allowed_N, torch.Generator().manual_seed(seed))
                 positions, where = picks.positions.tolist(), f"{search}, k={k}: {picks}"
@@ -313,3 +321,64 @@ def test_terms_of_a_race_sum_to_the_gains(pair, device):
             assert (lag_N.abs() <= 5 * error_N + 1e-5).all(), f"level {level}: {lag_N} with errors {error_N}"
         state.add(position)
     assert last > 0, "no rough level was ever read"
+
+
+# What some states offer beside: a geometry, and points that leave again.
+
+
+@pairs(Capability.DISTANCES | Capability.KERNEL)
+def test_sizes_distances_and_kernel_are_one_geometry(pair, device):
+    for given in pools(pair, points=9):
+        state = pair.state(given, device)
+        everyone = at(range(len(given)), device)
+        kernel_N_N, size_N = state.kernel(everyone, everyone), state.sizes()
+        assert kernel_N_N.dtype == size_N.dtype == torch.float64
+        scale = 1e-12 * float(size_N.max())
+        torch.testing.assert_close(kernel_N_N.diagonal(), size_N, rtol=1e-12, atol=scale)
+        torch.testing.assert_close(kernel_N_N, kernel_N_N.T, rtol=1e-12, atol=scale)
+        torch.testing.assert_close(
+            state.kernel(at([2, 0]), at([1])), kernel_N_N[[2, 0]][:, [1]], rtol=1e-12, atol=scale
+        )
+        assert float(torch.linalg.eigvalsh(kernel_N_N)[0]) >= -9 * scale, "a kernel has no negative eigenvalues"
+        for position in (0, 4):
+            distance_N = state.distances(position)
+            expected_N = size_N + size_N[position] - 2 * kernel_N_N[position]
+            torch.testing.assert_close(distance_N, expected_N, rtol=1e-9, atol=4 * scale)
+            assert float(distance_N.min()) >= 0
+            assert float(distance_N[position]) <= 4 * scale
+
+
+@pairs(Capability.DISTANCES)
+def test_taking_points_moves_no_point(pair, device):
+    for given in pools(pair, points=9):
+        state = pair.state(given, device)
+        size_N, distance_N = state.sizes(), state.distances(2)
+        if Capability.GAINS in pair.offers:
+            state.add(1)
+        assert torch.equal(state.sizes(), size_N)
+        assert torch.equal(state.distances(2), distance_N)
+
+
+@pairs(Capability.GAINS | Capability.VALUE)
+def test_points_that_leave_again_leave_nothing_behind(pair, device):
+    for given in pools(pair):
+        state = pair.state(given, device)
+        if not hasattr(state, "remove"):
+            return
+        everyone = at(range(POINTS), device)
+        alone = state.gains(everyone)
+        taken = [3, 0, 4, 1]
+        for position in taken:
+            state.add(position)
+        while taken:
+            worth = state.value(at(taken))
+            without = [state.value(at([other for other in taken if other != position])) for position in taken]
+            losses = state.losses(at(taken, device))
+            np.testing.assert_allclose(losses.cpu(), worth - np.array(without), rtol=1e-7, atol=1e-8)
+            first = taken.pop(0)
+            assert state.remove(first) == pytest.approx(float(losses[0]), abs=1e-9)
+            assert state.total == pytest.approx(state.value(at(taken)), abs=1e-8)
+            free = [position for position in range(POINTS) if position not in taken]
+            gains = [state.value(at([*taken, position])) - state.value(at(taken)) for position in free]
+            np.testing.assert_allclose(state.gains(at(free, device)).cpu(), gains, rtol=1e-7, atol=1e-8)
+        torch.testing.assert_close(state.gains(everyone), alone, rtol=1e-7, atol=1e-8)

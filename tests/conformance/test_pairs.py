@@ -54,6 +54,9 @@ def test_permuting_points_permutes_scores_and_picks(case, weighted, device):
         return
     scores_N = case.score(shuffled, shuffled.belief(device))
     torch.testing.assert_close(scores_N, case.score(straight, straight.belief(device))[order], rtol=1e-9, atol=1e-12)
+    facts = case.method.facts
+    if facts.units == "points" or (facts.pool_wide and facts.needs_targets):
+        return  # counts tie, and so do points once the targets are covered; ties go to the lower position
     if case.stochastic:
         scores_B = case.score(straight, straight.belief(device)).cpu()[after.indices]
         torch.testing.assert_close(after.scores, scores_B, rtol=1e-9, atol=1e-12)
@@ -124,6 +127,8 @@ def test_zero_probabilities_give_numbers_and_certainty_is_worth_least(case, devi
     check_pool(case, certain, device=device)
     facts = case.method.facts
     if case.noisy or facts.units == "none" or (facts.needs_labels and facts.needs_targets):  # known labels may mislead
+        return
+    if facts.units in ("similarity", "points"):  # similarities may be negative, and counts tie
         return
     scores_N = case.score(certain, certain.belief(device))
     assert scores_N[0] <= scores_N.min() + 1e-12, f"the certain point scores {scores_N[0]} in {scores_N.tolist()}"
@@ -207,7 +212,7 @@ def test_a_belief_that_cannot_be_read_is_refused_with_a_remedy(objective, kind, 
 WANTING = [
     pytest.param(case, argument, id=f"{case.method.name}-{case.kind.__name__}-{argument}")
     for case in CASES
-    for argument in ("labels", "targets")
+    for argument in ("labels", "targets", "given")
     if getattr(case.method.facts, f"needs_{argument}")
 ]
 

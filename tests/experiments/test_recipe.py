@@ -16,7 +16,8 @@ SMALL = {
     "methods": ["random", "bald"],
     "budget": 30,
 }
-PLANS = ("epig-1d", "epig-2d", "epig-mnist", "epig-uci", "obi-mnist")  # see test_plan and test_studies
+# See test_plan and test_studies.
+PLANS = ("epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist")
 SHIPPED = ("cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")
 
 

@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 import natsel
 from natsel.experiments.plan import load_plan, plan_from
 from natsel.experiments.publish import publish
-from natsel.experiments.studies import gp_example, online_inference
+from natsel.experiments.studies import gp_example, online_inference, weight_space
 from natsel.experiments.suite import run_plan
 
 # Length scale, sites, joint BALD and EPIG in nats: the table of spec 06, "Toy 1-D GP".
@@ -66,29 +65,6 @@ def test_other_settings_want_another_folder(line):
     other = plan_from({"name": "epig-1d", "study": "gp-example", "settings": {"length_scales": [1.0], "sizes": [2]}})
     with pytest.raises(ValueError, match=r"^settings: .* holds gp-example with .*; take another folder"):
         run_plan(other, line)
-
-
-def test_weights_are_those_of_conditioning():
-    generator = torch.Generator().manual_seed(0)
-    belief = natsel.CategoricalSamples.from_logits(torch.randn(4, 12, 3, generator=generator))
-    labels = np.array([0, 2, 1, 1])
-    lab = object.__new__(online_inference._Lab)
-    lab.settings = {"sub_trials": 3}
-    log_weights, found = lab._weights(belief, labels, trial=0, size=20)
-    before, after, whole = log_weights[:3], log_weights[3:6], log_weights[6]
-    torch.testing.assert_close(whole.exp(), torch.full((12,), 1 / 12, dtype=torch.float64))
-    surprises = []
-    for start, then in zip(before, after, strict=True):
-        kept = start > -torch.inf
-        assert int(kept.sum()) == 6
-        torch.testing.assert_close(start[kept].exp(), torch.full((6,), 1 / 6, dtype=torch.float64))
-        half = natsel.CategoricalSamples(belief.log_probs_N_K_C, start)
-        expected = half.condition([0, 1, 2, 3], labels).log_weights_K.exp()
-        torch.testing.assert_close(then.exp(), expected.double())
-        surprises.append(float((then[kept].exp() * (then[kept] - math.log(1 / 6))).sum()))
-    assert found["surprise"] == pytest.approx(np.mean(surprises))
-    assert 1 <= found["ess"] <= 6
-    assert not torch.equal(before[0], before[1])
 
 
 def made_findings(active, random, retrained=-0.1):
@@ -156,3 +132,44 @@ def test_online_inference_from_data_to_page_and_not_twice(tmp_path, monkeypatch)
     assert measured == [(0, 12)]
     again = json.loads((tmp_path / "study.json").read_text())["findings"]
     assert again == findings  # the same seeds, the same numbers
+
+
+# Weight space against draws.
+
+
+@pytest.fixture(scope="module")
+def small_fisher(tmp_path_factory):
+    try:
+        natsel.data.load("mnist")
+    except ValueError as absent:
+        pytest.skip(str(absent))
+    folder = tmp_path_factory.mktemp("fisher")
+    settings = {"labels": 30, "validation": 40, "pool": 60, "targets": 50, "test": 100, "draws": 8}
+    settings |= {"trials": 1, "epoch_samples": 128, "max_epochs": 2}
+    run_plan(plan_from({"name": "small", "study": "weight-space", "settings": settings}), folder)
+    return folder
+
+
+def test_weight_space_is_measured_once_and_put_beside_the_published_table(small_fisher):
+    published = publish(small_fisher)
+    findings = published.as_dict()["findings"]
+    assert {len(scores) for scores in findings["trials"][0]["scores"].values()} == {60}
+    page = (small_fisher / "report.html").read_text(encoding="utf-8")
+    assert "BALD (draws), published" in page
+    assert "0.955" in page
+    verdicts = weight_space.claims(findings)
+    assert [one.claim for one in verdicts] == ["FIM 1", "FIM 1", "FIM 1", "FIM 2", "FIM 3"]
+    assert verdicts[3].passed, "the trace is never below the log-determinant, however little was learnt"
+
+
+def test_claims_about_weight_space_can_fail(small_fisher):
+    findings = json.loads((small_fisher / "study.json").read_text())["findings"]
+    scores = findings["trials"][0]["scores"]
+    scores["EIG (log-det)"] = [-value for value in scores["BALD (draws)"]]
+    scores["EIG (trace)"] = [-1 - value for value in scores["EIG (log-det)"]]
+    assert not any(one.passed for one in weight_space.claims(findings))
+    scores["EIG (log-det)"] = [3 + value for value in scores["BALD (draws)"]]
+    scores["EPIG (log-det)"] = scores["BALD (draws)"]
+    verdicts = weight_space.claims(findings)
+    assert verdicts[1].passed
+    assert verdicts[4].passed

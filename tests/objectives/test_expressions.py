@@ -274,6 +274,8 @@ def test_the_plain_scores_state_their_bounds():
         "MeanStd": ["C · score² ≤ I[Y;Omega|x,D]"],
         "Variance": ["score ≤ I[Y;Omega|x,D]"],
         "Random": [],
+        "TraceEIG": ["score ≥ I[Y;Omega|x,D]"],
+        **{name: [] for name in ("LogDet", "FacilityLocation", "SetCover", "EGL", "GraNd", "EL2N")},
     }
     assert {len(case.values) for case in CATEGORICAL_BOUNDS} == {3}
     assert len(CATEGORICAL_BOUNDS) == 5

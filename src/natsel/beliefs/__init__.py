@@ -3,6 +3,7 @@
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
+from natsel.beliefs.fisher import FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
 from natsel.beliefs.targets import Targets
 
@@ -10,6 +11,8 @@ __all__ = [
     "Belief",
     "CategoricalSamples",
     "DrawsCollapsed",
+    "FisherFactors",
+    "FisherRows",
     "GaussianFeatures",
     "GaussianSamples",
     "NoSurvivingDraw",

@@ -1,7 +1,8 @@
 """What every belief shares: it is a frozen value over N points that can be sliced, moved, saved and loaded.
 
-A belief declares which of its fields run over points and which belong to the draws; slicing, moving and storing
-follow from that. Its ids travel with its points, so that a pick from a slice still names the user's own datum.
+A belief declares which of its fields run over points, which belong to the draws (or to the weights: a precision), and
+which are words (`named`); slicing, moving and storing follow from that. Its ids travel with its points, so that a pick
+from a slice still names the user's own datum.
 """
 
 from dataclasses import fields
@@ -19,6 +20,7 @@ class Belief:
 
     points: ClassVar[tuple[str, ...]] = ()
     draws: ClassVar[tuple[str, ...]] = ()
+    named: ClassVar[tuple[str, ...]] = ()
 
     ids_N: Tensor
     draws_id: str | None

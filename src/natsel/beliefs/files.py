@@ -18,6 +18,7 @@ from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.tables import read_table, text_ids
 from natsel.containers import Arrays, open_arrays, read_npy, write_arrays
+from natsel.information.precision import FORMS, Precision
 
 FORMAT = 1
 
@@ -40,8 +41,16 @@ def save(belief: Belief, path: str | Path) -> None:
     ...     load(f"{folder}/belief.npz").log_probs_N_K_C.exp()
     tensor([[[0.5000, 0.5000]]], dtype=torch.float64)
     """
-    tensors = {name: getattr(belief, name).detach().cpu() for name in belief.points + belief.draws}
     texts = {"natsel_format": str(FORMAT), "natsel_kind": type(belief).__name__}
+    texts |= {name: getattr(belief, name) for name in belief.named}
+    tensors: dict[str, Tensor] = {}
+    for name in belief.points + belief.draws:
+        value = getattr(belief, name)
+        if isinstance(value, Precision):
+            texts[name] = value.kind
+            tensors |= {f"{name}.{part}": tensor.detach().cpu() for part, tensor in value.tensors().items()}
+        else:
+            tensors[name] = value.detach().cpu()
     if belief.draws_id is not None:
         texts["draws_id"] = belief.draws_id
     write_arrays(path, tensors, texts)
@@ -122,11 +131,18 @@ def _load(arrays: Arrays, path: str | Path) -> Belief:
     kind = kinds[name]
     later = {"mean"} - arrays.shapes.keys()  # fields younger than the format, which have a default
     fields = tuple(field for field in kind.points + kind.draws if field not in later)
-    lost = [field for field in fields if field not in arrays.shapes]
+    forms = {field: FORMS[arrays.texts[field]] for field in kind.draws if arrays.texts.get(field) in FORMS}
+    parts = {field: tuple(f"{field}.{part}" for part in form.parts) for field, form in forms.items()}
+    wanted = (name for field in fields for name in parts.get(field, (field,)))
+    lost = [name for name in (*wanted, *kind.named) if name not in arrays.shapes and name not in arrays.texts]
     if lost:
         raise ValueError(f"path: {path} lacks {', '.join(lost)}, which every {name} has; write it again")
-    stored = {field: torch.as_tensor(arrays.read(field)) for field in fields}
-    belief = kind(**stored, draws_id=arrays.texts.get("draws_id"))  # type: ignore[call-arg]
+    stored = {field: torch.as_tensor(arrays.read(field)) for field in fields if field not in forms}
+    made = {
+        field: form(*(torch.as_tensor(arrays.read(name)) for name in parts[field])) for field, form in forms.items()
+    }
+    words = {field: arrays.texts[field] for field in kind.named}
+    belief = kind(**stored, **made, **words, draws_id=arrays.texts.get("draws_id"))  # type: ignore[call-arg]
     # Making a belief checks it, and may round weights or rows once more: the stored bits are put back.
     same = {field: t for field, t in stored.items() if t.dtype == getattr(belief, field).dtype}
     return belief._trusted(**same)

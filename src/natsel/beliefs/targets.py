@@ -15,6 +15,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_integers, as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
+from natsel.information.precision import Precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,8 @@ class Targets:
         return labels_M
 
 
-def check_shared(belief: Belief, targets: Targets) -> None:
-    """Refuse targets whose draws are not those of the candidates.
+def check_shared(belief: Belief, targets: Targets, name: str = "targets") -> None:
+    """Refuse targets (or points held: `name`) whose draws are not those of the candidates.
 
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1]]], draws_id="a")
     >>> check_shared(belief, Targets(belief))
@@ -93,21 +94,27 @@ def check_shared(belief: Belief, targets: Targets) -> None:
     other = targets.belief
     if type(other) is not type(belief):
         raise ValueError(
-            f"targets: found {type(other).__name__} for a pool of {type(belief).__name__}; predict both with one model"
+            f"{name}: found {type(other).__name__} for a pool of {type(belief).__name__}; predict both with one model"
         )
     if belief.draws_id is not None and other.draws_id is not None and belief.draws_id != other.draws_id:
         raise ValueError(
-            f"targets: their draws are {other.draws_id!r} and those of the pool {belief.draws_id!r}; predict both with"
+            f"{name}: their draws are {other.draws_id!r} and those of the pool {belief.draws_id!r}; predict both with"
             " the same draws of one fitted model"
         )
-    for name in belief.draws:
-        mine, theirs = getattr(belief, name), getattr(other, name).to(belief.device)
+    for part in belief.draws:
+        mine, theirs = getattr(belief, part), getattr(other, part).to(belief.device)
+        if isinstance(mine, Precision):
+            if not mine.same(theirs):
+                raise ValueError(
+                    f"{name}: their precision of the weights is not that of the pool; believe about both with one model"
+                )
+            continue
         if mine.shape != theirs.shape:
             raise ValueError(
-                f"targets: they come from {theirs.shape[0]} draws and the pool from {mine.shape[0]}; predict both with"
+                f"{name}: they come from {theirs.shape[0]} draws and the pool from {mine.shape[0]}; predict both with"
                 " the same draws of one fitted model"
             )
         if not torch.allclose(mine.exp(), theirs.exp(), rtol=1e-6, atol=1e-12):
             raise ValueError(
-                "targets: their draws are weighted otherwise than those of the pool; condition both on the same labels"
+                f"{name}: their draws are weighted otherwise than those of the pool; condition both on the same labels"
             )

@@ -1,157 +1,18 @@
-"""The registry: a method is an objective, read from a belief, maximised by a search.
+"""The registry: every named method, and how names and aliases are resolved.
 
-Named methods are points of that grid; any other point is a `Method` value and is accepted wherever a name is. Which
-pairs are legal follows from what the objective's state offers on the belief and what the search needs.
+Named methods are points of the grid objective × belief × search; any other point is a `Method` value and is accepted
+wherever a name is.
 """
 
 import difflib
-from dataclasses import dataclass
 
-from natsel.beliefs import Belief
-from natsel.capabilities import Capability, Search
-from natsel.objectives import (
-    EIG,
-    EPIG,
-    JEPIG,
-    JPIG,
-    PIG,
-    SERVES,
-    Entropy,
-    EPIGChi2,
-    ExpectedEntropy,
-    Facts,
-    InformationGain,
-    Margin,
-    MeanStd,
-    Objective,
-    Random,
-    StdDev,
-    Surprise,
-    TaughtJEPIG,
-    Variance,
-    VariationRatio,
-    offers,
-)
-from natsel.search import Exhaustive, Greedy, Power, Softmax, SoftRank, TopK
+from natsel.choose.method import Method, missing
+from natsel.choose.named_draws import DRAWS
+from natsel.choose.named_weights import WEIGHTS
 
+__all__ = ["METHODS", "Method", "methods", "missing", "resolve"]
 
-@dataclass(frozen=True)
-class Method:
-    """An objective and a search, with where the pair comes from.
-
-    >>> Method(objective=EIG(), search=Power(beta=8)).facts.quantity
-    'I[Y;W|x]'
-    """
-
-    objective: Objective
-    search: Search
-    name: str = "unnamed"
-    aliases: tuple[str, ...] = ()
-    source: str = ""
-    note: str = ""
-
-    @property
-    def facts(self) -> Facts:
-        """What the objective needs and guarantees."""
-        return self.objective.facts
-
-    @property
-    def beliefs(self) -> tuple[type[Belief], ...]:
-        """The kinds of belief the method runs on."""
-        kinds = [belief for objective, belief in SERVES if objective is type(self.objective)]
-        return tuple(belief for belief in kinds if not missing(self, belief))
-
-
-def missing(method: Method, belief: type[Belief]) -> Capability:
-    """What the search needs and the objective's state on this belief does not offer."""
-    return method.search.needs & ~(offers(type(method.objective), belief) or Capability(0))
-
-
-_BATCHBALD = "Kirsch, van Amersfoort & Gal 2019"
-_JEPIG = "Kirsch et al. 2021, test distribution–aware active learning"
-_PIG = "Mindermann et al. 2022; Kirsch 2024"
-_EPIG = "Bickford Smith, Kirsch et al. 2023"
-_STOCHASTIC = "Kirsch et al. 2023, stochastic batch acquisition"
-
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        Method(
-            EIG(),
-            TopK(),
-            "bald",
-            aliases=("eig", "expected-information-gain", "total-information-gain", "maxdiag"),
-            source="Houlsby et al. 2011",
-            note="picks copies of one informative point; for batches prefer batchbald or power-bald",
-        ),
-        Method(EIG(), Greedy(), "batchbald", aliases=("batch-bald", "maxdet"), source=_BATCHBALD),
-        Method(
-            EIG(), Power(beta=8), "power-bald", source=_STOCHASTIC, note="beta = 8, the tuned value; 1 in the paper"
-        ),
-        Method(EIG(), Softmax(beta=8), "softmax-bald", source=_STOCHASTIC, note="beta = 8; at 1 it is nearly uniform"),
-        Method(EIG(), SoftRank(beta=1), "softrank-bald", source=_STOCHASTIC, note="beta = 1"),
-        Method(EIG(), Exhaustive(), "best-bald", source="definition", note="tries every batch: tiny pools only"),
-        Method(
-            EPIG(),
-            TopK(),
-            "epig",
-            aliases=("expected-predictive-information-gain", "mean-marginal-information-gain"),
-            source=_EPIG,
-            note="for one label at a time; in batches it picks copies",
-        ),
-        Method(EPIG(), Power(beta=8), "power-epig", source=_EPIG, note="beta = 8, as for BALD"),
-        Method(EPIG(), Greedy(), "batch-epig", aliases=("batchepig",), source=_EPIG, note="no 1 − 1/e guarantee"),
-        Method(EPIGChi2(), TopK(), "epig-chi2", source="second-order expansion", note="nearly EPIG, at BALD's price"),
-        Method(
-            JEPIG(),
-            TopK(),
-            "jepig",
-            aliases=("joint-information-gain",),
-            source="MacKay 1992; " + _JEPIG,
-            note="with few draws and many targets it is BALD",
-        ),
-        Method(JEPIG(), Greedy(), "batch-jepig", aliases=("batchjepig",), source=_JEPIG),
-        Method(
-            TaughtJEPIG(),
-            TopK(),
-            "jepig-distil",
-            source=_JEPIG,
-            note="trains a student on the targets: for natsel.ActiveLearner with targets=",
-        ),
-        Method(TaughtJEPIG(), Greedy(), "batch-jepig-distil", source=_JEPIG, note="as jepig-distil, for batches"),
-        Method(TaughtJEPIG("retrain", students=4), TopK(), "jepig-retrain", source=_JEPIG, note="four students"),
-        Method(PIG(), TopK(), "pig", aliases=("predictive-information-gain",), source=_PIG),
-        Method(JPIG(), TopK(), "jpig", aliases=("joint-predictive-information-gain",), source=_PIG),
-        Method(Entropy(), TopK(), "entropy", aliases=("predictive-entropy",), source="Shannon 1948; Settles 2009"),
-        Method(Entropy(), Power(beta=4), "power-entropy", source=_STOCHASTIC, note="beta = 4, the tuned value"),
-        Method(Entropy(), Softmax(beta=4), "softmax-entropy", source=_STOCHASTIC, note="beta = 4"),
-        Method(Entropy(), SoftRank(beta=1), "softrank-entropy", source=_STOCHASTIC, note="beta = 1"),
-        Method(
-            ExpectedEntropy(),
-            TopK(),
-            "aleatoric",
-            aliases=("expected-entropy", "conditional-entropy"),
-            source="definition",
-            note="finds the noisiest points: a diagnostic, not a way to choose labels",
-        ),
-        Method(
-            VariationRatio(),
-            TopK(),
-            "variation-ratios",
-            aliases=("variation-ratio", "least-confidence", "var-ratios"),
-            source="Freeman 1965; Gal et al. 2017",
-        ),
-        Method(VariationRatio(), Power(beta=4), "power-variation-ratios", source=_STOCHASTIC, note="beta = 4"),
-        Method(Margin(), TopK(), "margin", aliases=("margin-sampling",), source="Scheffer et al. 2001"),
-        Method(MeanStd(), TopK(), "mean-std", source="Kendall et al. 2015; Gal et al. 2017"),
-        Method(StdDev(), TopK(), "std-dev", source="Kendall et al. 2015"),
-        Method(StdDev(), Power(beta=4), "power-std-dev", source=_STOCHASTIC, note="beta = 4"),
-        Method(Variance(), TopK(), "variance", source="Cohn et al. 1996"),
-        Method(Random(), TopK(), "random", aliases=("uniform",), source="the baseline"),
-        Method(InformationGain(), TopK(), "ig", aliases=("information-gain",), source="Lindley 1956"),
-        Method(Surprise(), TopK(), "surprise", aliases=("bayesian-surprise",), source="Itti & Baldi 2005"),
-    )
-}
+METHODS: dict[str, Method] = {method.name: method for method in (*DRAWS, *WEIGHTS)}
 
 _ALIASES = {alias: method.name for method in METHODS.values() for alias in method.aliases}
 

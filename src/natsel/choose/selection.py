@@ -15,7 +15,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief
 from natsel.choose.registry import Method
-from natsel.objectives import EIG, ExpectedEntropy, Reading, read
+from natsel.objectives import EIG, ExpectedEntropy, Reading, offers, read
 
 
 def exhausted(total: float, remaining: float) -> tuple[str, ...]:
@@ -41,7 +41,8 @@ class Pick:
     score: float
     gain: float
     epistemic: float
-    aleatoric: float
+    aleatoric: float | None
+    """None where the belief does not say how noisy labels are: weight space."""
     overlap: float
 
 
@@ -58,7 +59,8 @@ class Explanation:
     def __str__(self) -> str:
         head = f"{'id':>10} {'score':>9} {'gain':>9} {'epistemic':>9} {'aleatoric':>9} {'overlap':>9}"
         lines = [
-            f"{p.id:>10} {p.score:9.4f} {p.gain:9.4f} {p.epistemic:9.4f} {p.aleatoric:9.4f} {p.overlap:9.4f}"
+            f"{p.id:>10} {p.score:9.4f} {p.gain:9.4f} {p.epistemic:9.4f}"
+            f" {'–' if p.aleatoric is None else f'{p.aleatoric:.4f}':>9} {p.overlap:9.4f}"
             for p in self.picks
         ]
         alone = sum(pick.epistemic for pick in self.picks)
@@ -106,7 +108,8 @@ class Selection:
         picked = getattr(self.picked, "teacher", self.picked)  # a model compared with its students speaks for itself
         state = read(EIG(), picked, reading)
         epistemic = state.scores().tolist()
-        aleatoric = read(ExpectedEntropy(), picked, reading).scores().tolist()
+        noisy = offers(ExpectedEntropy, type(picked)) is not None
+        aleatoric = read(ExpectedEntropy(), picked, reading).scores().tolist() if noisy else [None] * len(self)
         gains = [max(0.0, state.add(position)) for position in range(len(self))]
         picks = tuple(
             Pick(id, score, gain, alone, noise, max(0.0, alone - gain))

@@ -25,6 +25,7 @@ def score(
     belief: Belief,
     *,
     targets: Belief | Targets | None = None,
+    given: Belief | Targets | None = None,
     labels: Any = None,
     seed: int | torch.Generator = 0,
 ) -> Tensor:
@@ -36,7 +37,8 @@ def score(
     """
     chosen = resolve(method)
     _check_belief(belief)
-    scores_N: Tensor = read(chosen.objective, belief, _reading(belief, targets, labels, _generator(seed))).scores()
+    reading = _reading(belief, targets, given, labels, _generator(seed))
+    scores_N: Tensor = read(chosen.objective, belief, reading).scores()
     return scores_N.double()
 
 
@@ -46,6 +48,7 @@ def select(
     k: int = 10,
     *,
     targets: Belief | Targets | None = None,
+    given: Belief | Targets | None = None,
     labels: Any = None,
     exclude: Any = None,
     seed: int | torch.Generator = 0,
@@ -54,7 +57,8 @@ def select(
     """The k points to take next, as ids of the user's data, best first.
 
     `targets` is the belief about the inputs that matter (or `natsel.Targets`, with weights or labels), from the same
-    draws; objectives such as EPIG need it. `exclude` holds ids that must not be picked (ids the belief does not know
+    draws; objectives such as EPIG need it. `given` is the belief about points already held, on which objectives such as
+    LogDet condition. `exclude` holds ids that must not be picked (ids the belief does not know
     are no error); the same `seed` gives the same selection. `progress` is called with 1 after each pick of a search
     that builds its batch step by step.
 
@@ -69,12 +73,12 @@ def select(
     generator = _generator(seed)
     allowed_N = _allowed(belief, exclude)
     k = _checked_k(k, allowed_N)
-    reading = _reading(belief, targets, labels, generator)
+    reading = _reading(belief, targets, given, labels, generator)
     state = read(chosen.objective, belief, reading)
     if lacking:
         raise ValueError(_refusal(chosen, belief, lacking))
     if progress is not None and Capability.GAINS in chosen.search.needs:
-        _watch(state, progress)
+        _watch(state, progress, k)
     picks = chosen.search(state, k, allowed_N, generator)
     return Selection(
         indices=belief.ids_N[picks.positions.to(belief.device)].cpu().numpy(),
@@ -116,10 +120,17 @@ def _generator(seed: int | torch.Generator) -> torch.Generator:
         raise ValueError(f"seed: expected an integer below 2**63 or a torch.Generator, found {seed!r}") from None
 
 
-def _reading(belief: Belief, given: Belief | Targets | None, labels: Any, generator: torch.Generator) -> Reading:
-    targets = None if given is None else Targets.of(given)
+def _reading(
+    belief: Belief,
+    targets: Belief | Targets | None,
+    given: Belief | Targets | None,
+    labels: Any,
+    generator: torch.Generator,
+) -> Reading:
+    aims = None if targets is None else Targets.of(targets)
+    held = _held(given)
     if labels is None:
-        return Reading(targets, None, generator)
+        return Reading(aims, None, generator, held)
     if isinstance(belief, CategoricalSamples):
         labels_N = as_integers(labels, "labels").to(belief.device)
         if labels_N.numel() and not bool(((labels_N >= 0) & (labels_N < belief.shape[2])).all()):
@@ -129,7 +140,16 @@ def _reading(belief: Belief, given: Belief | Targets | None, labels: Any, genera
         labels_N = as_tensor(labels, "labels").to(belief.device)
     if labels_N.shape != (len(belief),):
         raise ValueError(f"labels: expected one for each of {len(belief)} points, found shape {tuple(labels_N.shape)}")
-    return Reading(targets, labels_N, generator)
+    return Reading(aims, labels_N, generator, held)
+
+
+def _held(given: Belief | Targets | None) -> Targets | None:
+    if given is not None and not isinstance(given, Belief | Targets):
+        raise ValueError(
+            f"given: expected the belief about points already held, found {type(given).__name__}; slice a belief, as in"
+            " belief[positions]"
+        )
+    return None if given is None or len(given) == 0 else Targets.of(given)
 
 
 def _allowed(belief: Belief, exclude: Any) -> Tensor:
@@ -169,13 +189,16 @@ def _refusal(method: Method, belief: Belief, lacking: Capability) -> str:
     )
 
 
-def _watch(state: Any, progress: Callable[[int], None]) -> None:
-    """Report every point a state takes."""
-    add = state.add
+def _watch(state: Any, progress: Callable[[int], None], k: int) -> None:
+    """Report every point a state takes, up to k: a search may take more and drop some again."""
+    add, left = state.add, k
 
     def counted(position: int) -> float:
+        nonlocal left
         gain: float = add(position)
-        progress(1)
+        if left > 0:
+            left -= 1
+            progress(1)
         return gain
 
     state.add = counted
@@ -183,7 +206,7 @@ def _watch(state: Any, progress: Callable[[int], None]) -> None:
 
 def _belief_warnings(method: Method, belief: Belief) -> tuple[str, ...]:
     draws, known = getattr(belief, "log_weights_K", None), tuple(getattr(belief, "warnings", ()))
-    if draws is not None and draws.shape[0] == 1 and (method.facts.needs_targets or "W" in method.facts.quantity):
+    if draws is not None and draws.shape[0] == 1 and method.facts.needs_draws:
         return (*known, "one draw: nothing can be learned about the parameters from a single draw; every gain is 0")
     return known
 
@@ -191,7 +214,7 @@ def _belief_warnings(method: Method, belief: Belief) -> tuple[str, ...]:
 def _pick_warnings(method: Method, state: Any, picks: Picks) -> tuple[str, ...]:
     if Capability.GAINS not in method.search.needs:
         return ()
-    warnings = [*exhausted(picks.total, state.remaining)]
+    warnings = [*exhausted(picks.total, state.total + state.remaining - picks.total)]
     if picks.gaps is not None and picks.gap_errors is not None:
         noisy = ((picks.gap_errors > 0) & (picks.gaps < 2 * picks.gap_errors)).nonzero().squeeze(1) + 1
         if len(noisy):

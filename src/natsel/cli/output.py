@@ -55,7 +55,9 @@ def picks_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: s
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         cells = (row[name] for name in columns)
-        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells))
+        table.add_row(
+            *(f"{cell:.4f}" if isinstance(cell, float) else "–" if cell is None else str(cell) for cell in cells)
+        )
     return table
 
 

@@ -42,6 +42,10 @@ def command(
     target_labels: Annotated[
         Path | None, typer.Option(help="Known labels of the targets, one a line in their order (pig, jpig).")
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(help="Predictions for points already held, in the same format (logdet, logdet-cmi)."),
+    ] = None,
     exclude: Annotated[
         Path | None, typer.Option(help="A file of ids not to pick, one integer a line; # starts a comment.")
     ] = None,
@@ -67,6 +71,7 @@ def command(
         known = {
             "labels": read_labels(labels, belief, "labels") if labels is not None else None,
             "targets": _targets(targets, target_labels, kind, key, single_draw),
+            "given": _belief(given, kind, key, single_draw) if given is not None else None,
         }
         selection = _select(method, belief, k, known, left_out, seed)
         explanation = selection.explain() if explain or as_json or out is not None else None
@@ -175,6 +180,8 @@ def _select(
         raise ValueError(f"{method} asks what is learned about targets; pass their predictions as --targets FILE")
     if facts.needs_labels and known["labels"] is None:
         raise ValueError(f"{method} weighs labels that are known; pass them as --labels FILE")
+    if facts.needs_given and known["given"] is None:
+        raise ValueError(f"{method} asks what points add to others; pass predictions for those as --given FILE")
     if Capability.GAINS not in resolve(method).search.needs:
         return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed)
     with progress(k, method) as step:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from natsel.models.ensemble import Ensemble as Ensemble
     from natsel.models.gaussian_process import GaussianProcess as GaussianProcess
     from natsel.models.gpytorch_process import GPyTorch as GPyTorch
+    from natsel.models.gradients import Gradients as Gradients
     from natsel.models.heads import dropout_head as dropout_head
     from natsel.models.heads import ensemble_head as ensemble_head
+    from natsel.models.laplace import LaplaceTorch as LaplaceTorch
+    from natsel.models.last_layer import LastLayer as LastLayer
+    from natsel.models.last_layer import last_layer_head as last_layer_head
     from natsel.models.networks import emnist_cnn as emnist_cnn
     from natsel.models.networks import fresh as fresh
     from natsel.models.networks import mlp as mlp
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from natsel.models.protocol import Model as Model
     from natsel.models.protocol import Progress as Progress
     from natsel.models.protocol import Together as Together
+    from natsel.models.sketch import Sketch as Sketch
     from natsel.models.sklearn import Sklearn as Sklearn
     from natsel.models.text import TextModel as TextModel
     from natsel.models.together import believe_both as believe_both
@@ -49,11 +54,15 @@ _NAMES = {
     "ensemble": ("Ensemble",),
     "gaussian_process": ("GaussianProcess",),
     "gpytorch_process": ("GPyTorch",),
+    "gradients": ("Gradients",),
     "heads": ("dropout_head", "ensemble_head"),
+    "laplace": ("LaplaceTorch",),
+    "last_layer": ("LastLayer", "last_layer_head"),
     "networks": ("emnist_cnn", "fresh", "mlp", "mnist_cnn"),
     "pretrained": ("Frozen", "efficientnet_lite0", "minilm"),
     "probit_gp": ("ProbitGP",),
     "protocol": ("Model", "Progress", "Together"),
+    "sketch": ("Sketch",),
     "sklearn": ("Sklearn",),
     "text": ("TextModel",),
     "together": ("believe_both",),

@@ -10,7 +10,7 @@ draws and from Gaussian beliefs stands in the two files beside this one.  Spec 0
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import GaussianSamples
+from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
 from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective
 
 
@@ -31,7 +31,9 @@ class EIG(Objective):
         "I[Y;W|x]",
         expression="I[Y;Omega|x,D]",
         jointly=True,
+        disagreement=True,
         bounds=(Bound("I[Y;Omega|x,D]", "upper", (GaussianSamples,), why=MOMENTS),),
+        approximate=(FisherFactors, FisherRows),
         monotone=True,
         submodular=True,
         cost="N·K·C, a batch k·N·C·K·rows at most",

@@ -9,6 +9,7 @@ an upper bound on the mixture's value, still monotone and submodular.  Spec 06, 
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -27,7 +28,9 @@ _ROUNDING = 1e-14
 class GaussianEIG:
     """Gains conditional on the values of the points added so far."""
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
+    offers: ClassVar[Capability] = (
+        Capability.SCORES | Capability.GAINS | Capability.VALUE | Capability.DISTANCES | Capability.KERNEL
+    )
     submodular: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     worth_racing: ClassVar[bool] = False
@@ -83,6 +86,44 @@ class GaussianEIG:
         return 0.5 * float(
             torch.logdet(covariance_B_B) - (self.noise_N[positions].log() - self.spread_N[positions]).sum()
         )
+
+    # Where points lie: φ/√noise, in which 1 + the squared length is the variance of a label over that of its noise.
+
+    @cached_property
+    def size_N(self) -> Tensor:
+        """Var f / noise, worked out once."""
+        return self._per_point(lambda features_n_D: features_n_D.square().sum(1)) / self.noise_N
+
+    def sizes(self) -> Tensor:
+        """Var f / noise of every point by itself, N values."""
+        return self.size_N
+
+    def distances(self, position: int) -> Tensor:
+        """‖φ_n/√noise_n − φ_i/√noise_i‖² of all points to one, N values; what is less than rounding is 0."""
+        return self.distances_to(torch.tensor([position]))[0]
+
+    def distances_to(self, positions: Tensor) -> Tensor:
+        """The same to each of some positions, [positions, N]: one matrix product for all of them."""
+        positions = positions.to(self.noise_N.device)
+        product_N_m = self._inner(None, positions)
+        far_m_N = self.size_N[positions][:, None] + self.size_N
+        distance_m_N = far_m_N - 2 * product_N_m.T
+        return distance_m_N.where(distance_m_N > _ROUNDING * far_m_N, 0.0)
+
+    def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """φ_i·φ_j/√(noise_i noise_j) of some positions with some others, [rows, columns]."""
+        return self._inner(rows.to(self.noise_N.device), columns.to(self.noise_N.device))
+
+    def _inner(self, rows: Tensor | None, columns: Tensor) -> Tensor:
+        """Inner products of φ/√noise of some positions, or of all, with some others."""
+        few_m_D = self.features_N_D[columns].double() * self.noise_N[columns].rsqrt()[:, None]
+
+        def work(part: slice) -> Tensor:
+            some = part if rows is None else rows[part]
+            return self.noise_N[some].rsqrt()[:, None] * (self.features_N_D[some].double() @ few_m_D.T)
+
+        count, width = len(self.noise_N) if rows is None else len(rows), few_m_D.shape[1]
+        return chunked(work, count, 8 * (2 * width + 2 * len(columns)), self.noise_N.device)
 
     def _per_point(self, work: Callable[[Tensor], Tensor]) -> Tensor:
         count, width = self.features_N_D.shape

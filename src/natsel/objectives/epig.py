@@ -11,7 +11,7 @@ have no guarantee.  Spec 06, Q3 and Q6.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import GaussianSamples
+from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
 from natsel.objectives.protocol import Facts, Objective
 
 
@@ -35,7 +35,7 @@ class EPIG(Objective):
         jointly=True,
         needs_targets=True,
         monotone=True,
-        approximate=(GaussianSamples,),
+        approximate=(GaussianSamples, FisherFactors, FisherRows),
         cost="N·M·K·C², the k best of N in about N·C·K²",
     )
 

@@ -9,7 +9,7 @@ draws many targets pin the draws down, and JEPIG becomes BALD whatever they are 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import GaussianSamples
+from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
 from natsel.objectives.protocol import Facts, Objective
 
 
@@ -29,7 +29,7 @@ class JEPIG(Objective):
         "I[Y;Y*…|x,x*…]",
         expression="I[Y;Ystars|x,xstars,D]",
         jointly=True,
-        approximate=(GaussianSamples,),
+        approximate=(GaussianSamples, FisherFactors, FisherRows),
         needs_targets=True,
         monotone=True,
         cost="M·K·C·rows + N·K·C·rows",

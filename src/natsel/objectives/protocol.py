@@ -83,18 +83,32 @@ class Facts:
     needs_labels: bool = False
     needs_targets: bool = False
     needs_gradients: bool = False
+    takes_given: bool = False
+    """Whether points already held (`given=`) are counted as taken before the first."""
+    needs_given: bool = False
+    one_gradient: bool = False
+    """Whether a point is a single gradient: beliefs with several rows a point are refused."""
+    pool_wide: bool = False
+    """Whether a set is worth what it does for all points of the pool, also for those that may not be picked."""
+    disagreement: bool = False
+    """Whether the score is what draws of the parameters disagree in."""
     nonnegative: bool = True
     monotone: bool = False
     """Adding a point never lowers the value of a set."""
     submodular: bool = False
     """A point never gains from others having been added: lazy greedy is valid, and greedy reaches 1 − 1/e."""
-    units: Literal["nats", "probability", "label units", "none"] = "nats"
+    units: Literal["nats", "probability", "label units", "similarity", "points", "none"] = "nats"
     cost: str = "N·K·C"
 
     @property
     def bound(self) -> Literal["exact", "lower", "upper"]:
         """Where the score lies against its own expression on beliefs on which it is not exact (see `bounds`)."""
         return next((bound.direction for bound in self.bounds if bound.expression == self.expression), "exact")
+
+    @property
+    def needs_draws(self) -> bool:
+        """Whether a single draw scores 0 everywhere: what is learnt about targets is learnt through the draws too."""
+        return self.disagreement or self.needs_targets
 
     def joint_expression(self, size: int) -> str | None:
         """The exact value of a set of points numbered from 1, None where there is no expression.
@@ -130,11 +144,13 @@ class Objective:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a state is made from besides the belief: targets, labels and the source of random numbers."""
+    """What a state is made from besides the belief: targets, labels, points held, the source of random numbers."""
 
     targets: Targets | None
     labels_N: Tensor | None
     generator: torch.Generator
+    given: Targets | None = None
+    """The belief about points already held, with their labels where known."""
 
 
 State = TypeVar("State", bound=type)
@@ -173,4 +189,19 @@ def read(objective: Objective, belief: Belief, reading: Reading) -> Any:
         raise ValueError(f"targets: {name} asks what is learned about targets; pass the belief about them as targets=")
     if objective.facts.needs_targets and reading.targets is not None:
         check_shared(belief, reading.targets)
+    _check_given(objective, belief, reading)
     return state(objective, belief, reading)
+
+
+def _check_given(objective: Objective, belief: Belief, reading: Reading) -> None:
+    name, facts = type(objective).__name__, objective.facts
+    if reading.given is None:
+        if facts.needs_given:
+            raise ValueError(f"given: {name} asks what points add to others; pass the belief about those as given=")
+        return
+    if not (facts.takes_given or facts.needs_given):
+        able = sorted({o.__name__ for o, _ in SERVES if o.facts.takes_given or o.facts.needs_given})
+        raise ValueError(
+            f"given: {name} has no use for points already held; leave given= out, or use {', '.join(able)}"
+        )
+    check_shared(belief, reading.given, "given")

@@ -10,7 +10,7 @@ Spec 03, A1; spec 03b.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -38,38 +38,59 @@ class Greedy:
 
     def __call__(self, state: Sequential, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Pick k of the allowed positions; ties go to the lower position."""
-        bound_N = state.bounds().to(torch.float64, copy=True)
-        bound_N[~allowed_N.to(bound_N.device)] = -torch.inf
-        choices: list[Choice] = []
-        gains: list[float] = []
-        notes: tuple[str, ...] = ()
-        enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
-        while len(choices) < k and state.remaining > (TIE if state.exact else enough):
-            if hasattr(state, "ceilings"):
-                choice = glance(cast(Shortlisted, state), bound_N > -torch.inf)
-            else:
-                choice = race(cast(Raced, state), bound_N) if state.worth_racing else look(state, bound_N)
-            choices.append(choice)
-            gains.append(state.add(choice.position))
-            bound_N[choice.position] = -torch.inf
-        if len(choices) < k:
-            notes = (
-                f"saturated: {len(choices)} picks leave {state.remaining:.1g} nats to learn about these draws;"
-                " the rest of the batch is filled up without regard to them",
-            )
-            # Exact gains below the tie are all alike; bounds would only order their rounding.
-            rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
-            for position in rest_N.argsort(descending=True, stable=True)[: k - len(choices)].tolist():
-                choices.append(Choice(position, gap=0.0, error=0.0))
-                gains.append(state.add(position))
+        steps = forward(state, k, allowed_N)
         return Picks(
-            positions=torch.tensor([choice.position for choice in choices], dtype=torch.int64),
-            scores=torch.tensor(gains, dtype=torch.float64),
+            positions=torch.tensor([choice.position for choice in steps.choices], dtype=torch.int64),
+            scores=torch.tensor(steps.gains, dtype=torch.float64),
             total=state.total,
-            gaps=torch.tensor([choice.gap for choice in choices], dtype=torch.float64),
-            gap_errors=torch.tensor([choice.error for choice in choices], dtype=torch.float64),
-            notes=notes,
+            gaps=torch.tensor([choice.gap for choice in steps.choices], dtype=torch.float64),
+            gap_errors=torch.tensor([choice.error for choice in steps.choices], dtype=torch.float64),
+            notes=saturation(steps, k),
         )
+
+
+class Steps(NamedTuple):
+    """Picks in order, what each gained, how many were looked for, and what was then left to learn."""
+
+    choices: list[Choice]
+    gains: list[float]
+    looked: int
+    left: float
+
+
+def forward(state: Sequential, k: int, allowed_N: Tensor) -> Steps:
+    """Add the best of the allowed positions k times; once nothing is left to learn, the first ones of the rest."""
+    bound_N = state.bounds().to(torch.float64, copy=True)
+    bound_N[~allowed_N.to(bound_N.device)] = -torch.inf
+    choices: list[Choice] = []
+    gains: list[float] = []
+    enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
+    while len(choices) < k and state.remaining > (TIE if state.exact else enough):
+        if hasattr(state, "ceilings"):
+            choice = glance(cast(Shortlisted, state), bound_N > -torch.inf)
+        else:
+            choice = race(cast(Raced, state), bound_N) if state.worth_racing else look(state, bound_N)
+        choices.append(choice)
+        gains.append(state.add(choice.position))
+        bound_N[choice.position] = -torch.inf
+    looked, left = len(choices), state.remaining
+    if looked < k:
+        # Exact gains below the tie are all alike; bounds would only order their rounding.
+        rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
+        for position in rest_N.argsort(descending=True, stable=True)[: k - looked].tolist():
+            choices.append(Choice(position, gap=0.0, error=0.0))
+            gains.append(state.add(position))
+    return Steps(choices, gains, looked, left)
+
+
+def saturation(steps: Steps, k: int) -> tuple[str, ...]:
+    """A note where fewer than k picks were looked for."""
+    if steps.looked >= k:
+        return ()
+    return (
+        f"saturated: {steps.looked} picks leave {steps.left:.1g} nats to learn about these draws;"
+        " the rest of the batch is filled up without regard to them",
+    )
 
 
 def glance(state: Shortlisted, allowed_N: Tensor) -> Choice:

@@ -29,6 +29,23 @@ class Study:
 
 
 STUDIES: dict[str, Study] = {
+    "weight-space": Study(
+        "weight_space",
+        {
+            name: whole(1)
+            for name in (
+                "labels",
+                "validation",
+                "pool",
+                "targets",
+                "test",
+                "draws",
+                "trials",
+                "epoch_samples",
+                "max_epochs",
+            )
+        },
+    ),
     "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
     "online-inference": Study(
         "online_inference",

@@ -1,0 +1,258 @@
+"""Beliefs in weight space: a Gaussian over the weights, and how each point's label would inform it.
+
+    W ~ N(w*, H⁻¹),    F[x] = Vᵀ V the Fisher information of a label at x        (`natsel.information.factors`)
+
+FisherFactors holds the last layer of a network, or any generalised linear model, as features and outputs; FisherRows
+holds rows of gradients of any network, whole or sketched. Both carry the precision H of the posterior, which pool and
+targets must share.  Spec 08, B.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs.arrays import as_integers, as_tensor, is_half
+from natsel.beliefs.base import Belief
+from natsel.beliefs.draws import checked_ids
+from natsel.information.factors import OuterFactors, RowFactors
+from natsel.information.output_curvature import Kind
+from natsel.information.positive_definite import in_float64, with_ridge
+from natsel.information.precision import Dense, Diagonal, Isotropic, Precision
+from natsel.memory import chunked
+
+
+@dataclass(frozen=True, eq=False)
+class FisherFactors(Belief):
+    """The last layer of a model at N points: features (with a constant 1 where it has a bias) and outputs.
+
+    `kind` says what the outputs are: probabilities ("softmax"), roots of the output curvature ("diagonal"), or
+    gradients with respect to the outputs under one label ("row"); `categorical`, `bernoulli`, `gaussian` and `poisson`
+    make them. `precision` is that of the posterior over all C·D weights: a number λ for λ·I, a matrix, or one of
+    `natsel.information.precision`.
+
+    >>> belief = FisherFactors.categorical([[1.0, 0.5]], [[0.2, 0.8]], precision=0.1)
+    >>> belief.factors.weights, belief.labelled("hard").outputs_N_C.round(decimals=1).tolist()
+    (4, [[0.2, -0.2]])
+    """
+
+    features_N_D: Tensor
+    outputs_N_C: Tensor
+    kind: Kind = "softmax"
+    precision: Any = 1.0
+    draws_id: str | None = None
+    ids_N: Tensor = None  # type: ignore[assignment]
+    warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
+
+    points: ClassVar[tuple[str, ...]] = ("features_N_D", "outputs_N_C", "ids_N")
+    draws: ClassVar[tuple[str, ...]] = ("precision",)
+    named: ClassVar[tuple[str, ...]] = ("kind",)
+
+    def __post_init__(self) -> None:
+        features_N_D = _table(self.features_N_D, "features_N_D", ("points", "features"))
+        outputs_N_C = _table(self.outputs_N_C, "outputs_N_C", ("points", "outputs")).to(features_N_D.device)
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"kind: expected {', '.join(get_args(Kind))}, found {self.kind!r}; choose one of them")
+        if len(outputs_N_C) != len(features_N_D):
+            raise ValueError(
+                f"outputs_N_C: found {len(outputs_N_C)} rows for {len(features_N_D)} points; pass one each, in order"
+            )
+        if self.kind == "softmax":
+            outputs_N_C = _probabilities(outputs_N_C, half=is_half(self.outputs_N_C))
+        precision, warnings = _checked_precision(self.precision, features_N_D.device)
+        precision.check(outputs_N_C.shape[1], features_N_D.shape[1])
+        self._set(
+            features_N_D=features_N_D,
+            outputs_N_C=outputs_N_C,
+            precision=precision,
+            warnings=warnings,
+            ids_N=checked_ids(self.ids_N, len(features_N_D), features_N_D.device),
+        )
+
+    @classmethod
+    def categorical(cls, features_N_D: Any, probs_N_C: Any, precision: Any = 1.0, **names: Any) -> Self:
+        """A softmax over C classes.
+
+        >>> len(FisherFactors.categorical([[1.0]], [[0.5, 0.5]]))
+        1
+        """
+        return cls(features_N_D, probs_N_C, "softmax", precision, **names)
+
+    @classmethod
+    def bernoulli(cls, features_N_D: Any, probs_N: Any, precision: Any = 1.0, **names: Any) -> Self:
+        """One logit: curvature π(1 − π).
+
+        >>> FisherFactors.bernoulli([[1.0]], [0.5]).outputs_N_C.tolist()
+        [[0.5]]
+        """
+        probs_N = as_tensor(probs_N, "probs_N").double()
+        if not bool(((probs_N >= 0) & (probs_N <= 1)).all()):
+            raise ValueError("probs_N: expected probabilities from 0 to 1, found others; apply the sigmoid to logits")
+        return cls(features_N_D, (probs_N * (1 - probs_N)).sqrt()[:, None], "diagonal", precision, **names)
+
+    @classmethod
+    def gaussian(
+        cls, features_N_D: Any, noise: Any = 1.0, outputs: int = 1, precision: Any = 1.0, **names: Any
+    ) -> Self:
+        """Numbers seen through noise of a variance (one, or one a point): curvature 1/noise.
+
+        >>> FisherFactors.gaussian([[1.0]], noise=4.0).outputs_N_C.tolist()
+        [[0.5]]
+        """
+        features_N_D = as_tensor(features_N_D, "features_N_D")
+        noise_N = as_tensor(noise, "noise").double().to(features_N_D.device)
+        if not bool(((noise_N > 0) & noise_N.isfinite()).all()) or noise_N.ndim > 1:
+            raise ValueError("noise: expected positive variances, one or one a point; add a noise floor")
+        roots_N_C = noise_N.rsqrt().reshape(-1, 1).expand(len(features_N_D), outputs)
+        return cls(features_N_D, roots_N_C.contiguous(), "diagonal", precision, **names)
+
+    @classmethod
+    def poisson(cls, features_N_D: Any, rates_N: Any, precision: Any = 1.0, **names: Any) -> Self:
+        """Counts with a log-rate: curvature = rate.
+
+        >>> FisherFactors.poisson([[1.0]], [4.0]).outputs_N_C.tolist()
+        [[2.0]]
+        """
+        rates_N = as_tensor(rates_N, "rates_N").double()
+        if not bool((rates_N >= 0).all()):
+            raise ValueError("rates_N: expected rates from 0 on, found negative ones; apply the exponential to logits")
+        return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, **names)
+
+    @property
+    def factors(self) -> OuterFactors:
+        """The square roots of the Fisher information, held as features and outputs."""
+        return OuterFactors(self.features_N_D, self.outputs_N_C, self.kind)
+
+    def labelled(self, labels: Literal["hard", "sampled"] | Any, seed: int | torch.Generator = 0) -> Self:
+        """One gradient a point, π − e_y: under the likeliest label, one drawn from the prediction, or those given.
+
+        A sampled label makes the Fisher information of one row right on average; a hard one makes it too small.
+
+        >>> FisherFactors.categorical([[1.0]], [[0.2, 0.8]]).labelled([0]).outputs_N_C.tolist()
+        [[-0.8, 0.8]]
+        """
+        if self.kind != "softmax":
+            raise ValueError(f"labels: gradients under labels come from probabilities, and this belief is {self.kind}")
+        probs_N_C = self.outputs_N_C
+        classes = probs_N_C.shape[1]
+        if isinstance(labels, str) and labels == "hard":
+            labels_N = probs_N_C.argmax(1)
+        elif isinstance(labels, str) and labels == "sampled":
+            generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
+            labels_N = sampled_labels(probs_N_C, generator)
+        elif isinstance(labels, str):
+            raise ValueError(f"labels: expected hard, sampled or one label a point, found {labels!r}")
+        else:
+            labels_N = as_integers(labels, "labels").to(self.device)
+            if labels_N.shape != (len(self),) or not bool(((labels_N >= 0) & (labels_N < classes)).all()):
+                raise ValueError(f"labels: expected a class from 0 to {classes - 1} for each of {len(self)} points")
+        # −(1 − π_y) as the sum of the others: a sure prediction keeps its digits.
+        residuals_N_C = probs_N_C.scatter(1, labels_N[:, None], 0.0)
+        residuals_N_C.scatter_(1, labels_N[:, None], -residuals_N_C.sum(1, keepdim=True))
+        other = self._trusted(outputs_N_C=residuals_N_C)
+        other._set(kind="row")
+        return other
+
+
+@dataclass(frozen=True, eq=False)
+class FisherRows(Belief):
+    """R rows of P weights a point, whose products sum to its Fisher information: gradients of any network, or sketches.
+
+    >>> FisherRows([[[1.0, 2.0]]], precision=2.0).factors.traces().tolist()
+    [5.0]
+    """
+
+    rows_N_R_P: Tensor
+    precision: Any = 1.0
+    draws_id: str | None = None
+    ids_N: Tensor = None  # type: ignore[assignment]
+    warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
+
+    points: ClassVar[tuple[str, ...]] = ("rows_N_R_P", "ids_N")
+    draws: ClassVar[tuple[str, ...]] = ("precision",)
+
+    def __post_init__(self) -> None:
+        rows_N_R_P = _table(self.rows_N_R_P, "rows_N_R_P", ("points", "rows", "weights"))
+        precision, warnings = _checked_precision(self.precision, rows_N_R_P.device)
+        Precision.check(precision, 1, rows_N_R_P.shape[2])  # only the count: rows may be about any weights
+        self._set(
+            rows_N_R_P=rows_N_R_P,
+            precision=precision,
+            warnings=warnings,
+            ids_N=checked_ids(self.ids_N, len(rows_N_R_P), rows_N_R_P.device),
+        )
+
+    @property
+    def factors(self) -> RowFactors:
+        """The rows as factors of the Fisher information."""
+        return RowFactors(self.rows_N_R_P)
+
+
+def sampled_labels(probs_N_C: Tensor, generator: torch.Generator) -> Tensor:
+    """A label for each point, drawn from its prediction by one number in float64, whatever the device.
+
+    >>> sampled_labels(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.Generator()).tolist()
+    [1, 0]
+    """
+    count, classes = probs_N_C.shape
+    drawn_N = torch.rand(count, dtype=torch.float64, generator=generator).to(probs_N_C.device)
+
+    def work(part: slice) -> Tensor:
+        probs_n_C = probs_N_C[part]
+        below_n = (probs_n_C.double().cumsum(1) <= drawn_N[part, None]).sum(1)
+        # Rounding can leave the sum below the number drawn: the last class that is possible is meant.
+        possible_n = classes - 1 - (probs_n_C > 0).flip(1).to(torch.int64).argmax(1)
+        return torch.minimum(below_n, possible_n)
+
+    return chunked(work, count, 32 * classes, probs_N_C.device)
+
+
+def _table(values: Any, name: str, axes: tuple[str, ...]) -> Tensor:
+    table = as_tensor(values, name)
+    if not table.is_floating_point():
+        table = table.double()
+    if table.ndim != len(axes) or 0 in table.shape[1:]:
+        raise ValueError(
+            f"{name}: expected axes ({', '.join(axes)}), found shape {tuple(table.shape)}; reshape it to them"
+        )
+    if not bool(table.isfinite().all()):
+        row = int(table.flatten(1).isfinite().all(1).logical_not().nonzero()[0])
+        raise ValueError(f"{name}: found NaN or infinity in row {row}; check the model's output before scoring")
+    return table
+
+
+def _probabilities(probs_N_C: Tensor, half: bool) -> Tensor:
+    """Rows that sum to one; rows that miss it by the rounding of the type they came in are brought there."""
+    tolerance = 0.02 if half else 1e-4
+    sums_N = probs_N_C.sum(1, dtype=torch.float64)
+    off_N = (sums_N - 1).abs()
+    wrong_N = ~(off_N <= tolerance) | (probs_N_C < 0).any(1)
+    if bool(wrong_N.any()):
+        row = int(wrong_N.nonzero()[0])
+        raise ValueError(
+            f"outputs_N_C: expected probabilities that sum to 1, found {float(sums_N[row]):.6g} in row {row}; apply the"
+            " softmax to logits"
+        )
+    rounding = 1e-12 if probs_N_C.dtype == torch.float64 else 4e-6
+    if len(off_N) == 0 or float(off_N.max()) <= rounding:
+        return probs_N_C
+    return probs_N_C / sums_N[:, None].to(probs_N_C)
+
+
+def _checked_precision(given: Any, device: torch.device) -> tuple[Precision, tuple[str, ...]]:
+    """A number, a diagonal or a matrix as a precision; a singular matrix gets a ridge and a sentence about it."""
+    if isinstance(given, Precision):
+        return given.to(device), ()
+    values = in_float64(given).to(device)
+    if values.ndim == 0:
+        return Isotropic(values), ()
+    if values.ndim == 1:
+        return Diagonal(values), ()
+    matrix_P_P, ridge = with_ridge(values)
+    if ridge == 0:
+        return Dense(matrix_P_P), ()
+    return Dense(matrix_P_P), (
+        f"singular precision: the matrix leaves directions of the weights unknown, so a ridge of {ridge:.3g} was added"
+        " to its diagonal; scores depend on it, so give a prior precision of your own",
+    )

@@ -1,0 +1,237 @@
+"""Similarity of points by one row each: s_ij = g_i·g_j for rows g = r · a ⊗ x that are never written out.
+
+    s_ij = r_i r_j (a_i·a_j) (x_i·x_j)           a: outputs [C] (π − e_y), x: features [D], r: a number (cosines: 1/‖g‖)
+    ‖g_i − g_j‖² = s_ii + s_jj − 2 s_ij
+    Σ_j w_j s_ij = r_i a_iᵀ (Σ_j w_j r_j a_j x_jᵀ) x_i               sums over all points without N × N
+
+A similarity costs C + D in place of C·D, and all N with a few others are two thin products. Without outputs, g = r x.
+Spec 08, F1, F6 and G4.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from natsel.memory import chunked, rows_per_chunk
+
+# What rounding leaves of the squared distance of two copies, in units of their squared lengths times the precision.
+_ROUNDING = 8
+# Tiles of similarities between many and many points are about this high: enough to be worth a matrix product.
+_TILE = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Rows r · a ⊗ x of N points, and the similarities between them.
+
+    >>> kernel = Kernel(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([[2.0], [1.0]]))
+    >>> kernel.columns([1]).tolist()
+    [[2.0], [2.0]]
+    """
+
+    features_N_D: Tensor
+    outputs_N_C: Tensor | None = None
+    scales_N: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.features_N_D)
+
+    def __getitem__(self, positions: Any) -> Self:
+        return type(self)(
+            self.features_N_D[positions],
+            None if self.outputs_N_C is None else self.outputs_N_C[positions],
+            None if self.scales_N is None else self.scales_N[positions],
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the numbers lie."""
+        return self.features_N_D.device
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(C, D), the numbers of outputs and of features; C = 1 without outputs."""
+        return 1 if self.outputs_N_C is None else self.outputs_N_C.shape[1], self.features_N_D.shape[1]
+
+    @property
+    def width(self) -> int:
+        """How many numbers say what a row is, C + D."""
+        return sum(self.shape)
+
+    def scaled(self, factors: Tensor | float) -> Self:
+        """The same rows, each times a factor, or all times one.
+
+        >>> Kernel(torch.tensor([[3.0]])).scaled(2.0).own().tolist()
+        [36.0]
+        """
+        factors_N = torch.as_tensor(factors, dtype=torch.float64, device=self.device).expand(len(self))
+        return replace(self, scales_N=factors_N if self.scales_N is None else self.scales_N * factors_N)
+
+    def cosine(self) -> Self:
+        """The same rows at length one; rows of nothing stay so, alike to no row.
+
+        >>> Kernel(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).cosine().own().round(decimals=6).tolist()
+        [1.0, 0.0]
+        """
+        own_N = replace(self, scales_N=None).own()
+        return replace(self, scales_N=torch.where(own_N > 0, own_N.rsqrt(), 0.0))
+
+    def own(self) -> Tensor:
+        """s_nn = ‖g_n‖², N values."""
+
+        def work(part: slice) -> Tensor:
+            squared_n = self.features_N_D[part].double().square().sum(1)
+            if self.outputs_N_C is not None:
+                squared_n = squared_n * self.outputs_N_C[part].double().square().sum(1)
+            return squared_n if self.scales_N is None else squared_n * self.scales_N[part].square()
+
+        return chunked(work, len(self), 16 * self.width, self.device)
+
+    def columns(self, positions: Any) -> Tensor:
+        """s_nb of all points with a few of them, [N, m].
+
+        >>> Kernel(torch.tensor([[1.0], [2.0]])).columns([0]).tolist()
+        [[1.0], [2.0]]
+        """
+        return self.between(self[positions])
+
+    def between(self, few: "Kernel") -> Tensor:
+        """s_nb of all points with a few others, [N, m].
+
+        >>> Kernel(torch.tensor([[1.0], [2.0]])).between(Kernel(torch.tensor([[3.0]]))).tolist()
+        [[3.0], [6.0]]
+        """
+        thin = few._thin()
+        return chunked(lambda part: self._with(part, thin), len(self), 8 * self.width + 24 * len(few), self.device)
+
+    def distances(self, position: int, own_N: Tensor | None = None) -> Tensor:
+        """‖g_n − g_b‖² of all points to one, N values; what is less than rounding is 0.
+
+        >>> Kernel(torch.tensor([[1.0, 0.0], [0.0, 2.0]])).distances(0).tolist()
+        [0.0, 5.0]
+        """
+        return self.distances_to(torch.tensor([position]), own_N)[0]
+
+    def distances_to(self, positions: Tensor, own_N: Tensor | None = None) -> Tensor:
+        """The same to each of some points, [m, N]: one look at all of them serves several.
+
+        Multiplied in the precision the rows came in: a look takes as long as reading them. `own_N` saves a second
+        look where it is at hand.
+
+        >>> Kernel(torch.tensor([[1.0, 0.0], [0.0, 2.0]])).distances_to(torch.tensor([1, 0])).tolist()
+        [[5.0, 0.0], [0.0, 5.0]]
+        """
+        positions = positions.to(self.device)
+        few = self[positions]
+
+        def work(part: slice) -> Tensor:
+            product_n_m = (self.features_N_D[part] @ few.features_N_D.T).double()
+            if self.outputs_N_C is not None and few.outputs_N_C is not None:
+                product_n_m *= self.outputs_N_C[part] @ few.outputs_N_C.T
+            if self.scales_N is not None and few.scales_N is not None:
+                product_n_m *= self.scales_N[part, None] * few.scales_N
+            return product_n_m
+
+        own_N = self.own() if own_N is None else own_N
+        far_m_N = own_N[positions][:, None] + own_N
+        distance_m_N = far_m_N - 2 * chunked(work, len(self), 32 * len(few), self.device).T
+        least = _ROUNDING * torch.finfo(self.features_N_D.dtype).eps
+        return distance_m_N.where(distance_m_N > least * far_m_N, 0.0)
+
+    def sums(self, others: "Kernel", weights_M: Tensor | None = None) -> Tensor:
+        """Σ_j w_j s_nj over other points, N values: by one C × D matrix, or one by one where that is less.
+
+        >>> kernel = Kernel(torch.tensor([[1.0], [2.0]]))
+        >>> kernel.sums(kernel).tolist()
+        [3.0, 6.0]
+        """
+        if weights_M is not None:
+            others = others.scaled(weights_M)
+        outputs, width = self.shape
+        if outputs * width * (len(self) + len(others)) > self.width * len(self) * len(others):
+            return self.folded(others, lambda block_n_m, part: block_n_m.sum(1))
+        matrix_C_D = others._sum()
+
+        def work(part: slice) -> Tensor:
+            along_n_C = self.features_N_D[part].double() @ matrix_C_D.T
+            outputs = self.outputs_N_C
+            sums_n = along_n_C[:, 0] if outputs is None else (along_n_C * outputs[part].double()).sum(1)
+            return sums_n if self.scales_N is None else sums_n * self.scales_N[part]
+
+        return chunked(work, len(self), 8 * self.width + 16 * len(matrix_C_D), self.device)
+
+    def largest(self, others: "Kernel") -> Tensor:
+        """max_j s_nj over other points, N values.
+
+        >>> Kernel(torch.tensor([[1.0]])).largest(Kernel(torch.tensor([[3.0], [5.0]]))).tolist()
+        [5.0]
+        """
+        return self.folded(others, lambda block_n_m, part: block_n_m.amax(1), torch.maximum)
+
+    def folded(
+        self,
+        others: "Kernel",
+        work: Callable[[Tensor, slice], Tensor],
+        join: Callable[[Tensor, Tensor], Tensor] = torch.add,
+    ) -> Tensor:
+        """Similarities with many others, tile by tile: `work(tile, which others)` gives n values, joined over tiles.
+
+        >>> kernel = Kernel(torch.tensor([[1.0], [-1.0]]))
+        >>> kernel.folded(kernel, lambda block_n_m, part: block_n_m.clamp_min(0).sum(1)).tolist()
+        [1.0, 1.0]
+        """
+
+        def along(part: slice) -> Tensor:
+            count = part.stop - part.start
+            step = rows_per_chunk(8 * self.width + 32 * count, self.device)
+            found_n: Tensor | None = None
+            for start in range(0, len(others), step):
+                those = slice(start, min(start + step, len(others)))
+                new_n = work(self._with(part, others[those]._thin()), those)
+                found_n = new_n if found_n is None else join(found_n, new_n)
+            return self.features_N_D.new_zeros(count, dtype=torch.float64) if found_n is None else found_n
+
+        return chunked(along, len(self), max(8 * self.width, 8 * _TILE), self.device)
+
+    def _thin(self) -> tuple[Tensor, Tensor | None]:
+        """Features and outputs in float64, scales worked in."""
+        features_N_D = self.features_N_D.double()
+        if self.scales_N is not None:
+            features_N_D = features_N_D * self.scales_N[:, None]
+        return features_N_D, None if self.outputs_N_C is None else self.outputs_N_C.double()
+
+    def _with(self, part: slice, few: tuple[Tensor, Tensor | None]) -> Tensor:
+        features_m_D, outputs_m_C = few
+        block_n_m = self.features_N_D[part].double() @ features_m_D.T
+        if self.outputs_N_C is not None and outputs_m_C is not None:
+            block_n_m *= self.outputs_N_C[part].double() @ outputs_m_C.T
+        if self.scales_N is not None:
+            block_n_m *= self.scales_N[part, None]
+        return block_n_m
+
+    def _sum(self) -> Tensor:
+        """Σ_n r_n a_n x_nᵀ, [C, D]."""
+        total: Tensor | None = None
+        step = rows_per_chunk(16 * self.width, self.device)
+        for start in range(0, max(1, len(self)), step):
+            features_n_D, outputs_n_C = self[start : start + step]._thin()
+            new_C_D = features_n_D.sum(0)[None] if outputs_n_C is None else outputs_n_C.T @ features_n_D
+            total = new_C_D if total is None else total + new_C_D
+        assert total is not None
+        return total
+
+
+def joined(kernels: list[Kernel]) -> Kernel:
+    """The rows of several kernels, one after the other.
+
+    >>> len(joined([Kernel(torch.ones(1, 2)), Kernel(torch.ones(3, 2))]))
+    4
+    """
+    parts = [kernel.scaled(1.0) for kernel in kernels]
+    outputs = [part.outputs_N_C for part in parts if part.outputs_N_C is not None]
+    scales = [part.scales_N for part in parts if part.scales_N is not None]
+    features_N_D = torch.cat([part.features_N_D for part in parts])
+    return Kernel(features_N_D, torch.cat(outputs) if outputs else None, torch.cat(scales))

@@ -1,0 +1,72 @@
+"""Traces in place of log-determinants: EIG, EPIG and JEPIG to first order in what a label tells about the weights.
+
+    TraceEIG     ½ Σ_i tr(F[x_i] H⁻¹)                              ≥ EIG; additive, so that a batch may hold copies
+    TraceJEPIG   ½ tr(F_E (H⁻¹ − (H + F_A)⁻¹))                     ≥ JEPIG; F_E = Σ_j F[x*_j]
+    TraceEPIG    ½ tr(F̄ (H⁻¹ − (H + F_A)⁻¹))                       ≥ EPIG;  F̄ = Σ_j v_j F[x*_j]
+
+TraceEPIG is what BAIT maximises (it minimises tr(F_E (F_A + H)⁻¹)); without weights TraceJEPIG is M times as much and
+picks the same. On jointly Gaussian features it is the fall of the targets' variance in units of twice their noise
+(A- or V-optimal design). Neither is submodular.  Spec 08, D, E (v) and G1.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from natsel.beliefs import GaussianFeatures
+from natsel.objectives.protocol import Bound, Facts, Objective
+
+_WHY = "ln det(I + A) ≤ tr A"
+
+
+@dataclass(frozen=True)
+class TraceEIG(Objective):
+    """Information about the weights to first order: half of the expected squared gradient in the metric H⁻¹.
+
+    >>> TraceEIG().facts.submodular
+    True
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "tr(F H⁻¹)/2",
+        reason="an upper bound on I[Y;Omega|x,D] that forgets what points share",
+        bounds=(Bound("I[Y;Omega|x,D]", "upper", (GaussianFeatures,), vanishes=True, why=_WHY),),
+        monotone=True,
+        submodular=True,
+        cost="N·P²",
+    )
+
+
+@dataclass(frozen=True)
+class TraceEPIG(Objective):
+    """Information about targets to first order, their mean: what BAIT maximises.
+
+    >>> TraceEPIG().facts.monotone, TraceEPIG().facts.submodular
+    (True, False)
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "mean tr(F* (H⁻¹ − (H + F)⁻¹))/2",
+        reason="an upper bound on the mean over targets of I[Y;Ystar|x,xstar,D]",
+        bounds=(Bound("I[Y;Ystar|x,xstar,D]", "upper", (GaussianFeatures,), why=_WHY),),
+        needs_targets=True,
+        monotone=True,
+        cost="M·P² + N·P², then k·N·R·P",
+    )
+
+
+@dataclass(frozen=True)
+class TraceJEPIG(Objective):
+    """Information about all targets together to first order: their sum.
+
+    >>> TraceJEPIG().facts.monotone, TraceJEPIG().facts.submodular
+    (True, False)
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "sum tr(F* (H⁻¹ − (H + F)⁻¹))/2",
+        reason="an upper bound on I[Y;Ystars|x,xstars,D]",
+        bounds=(Bound("I[Y;Ystars|x,xstars,D]", "upper", (GaussianFeatures,), why=_WHY),),
+        needs_targets=True,
+        monotone=True,
+        cost="M·P² + N·P², then k·N·R·P",
+    )

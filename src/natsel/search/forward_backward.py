@@ -1,0 +1,109 @@
+"""Forward–backward search: take more points than are wanted, one by one, then drop those that are missed least.
+
+    forward    i_t = argmax_i  f(S ∪ {i}) − f(S),      ⌈α k⌉ times
+    backward   i_t = argmin_{i ∈ S}  f(S) − f(S ∖ {i}), until k are left
+
+Where points gain from each other, a first pick may turn out to be needless: objectives about targets are not
+submodular, and greedy has no guarantee on them. BAIT is this search with α = 2. A state that lets points leave again
+(`losses`, `remove`) is asked what each is worth; for others the values of sets are compared.
+Spec 08, G1 and Alg 6; Ash et al. 2021.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from natsel.capabilities import Capability, Picks, Removable, Valued
+from natsel.search.greedy import TIE, forward, saturation
+from natsel.search.topk import check_k
+
+# Values of sets that cannot be: as bad as can be subtracted.
+_LEAST = -1e100
+
+
+@dataclass(frozen=True)
+class ForwardBackward:
+    """Greedy to `oversample` times as many points as wanted, then drop the least missed; 1 is plain greedy.
+
+    Points come in the order in which they were taken, with what each adds to those before. Ties go to the point taken
+    earlier.
+
+    >>> ForwardBackward(oversample=1.5).needs
+    <Capability.GAINS|VALUE: 6>
+    """
+
+    oversample: float = 2.0
+    needs: ClassVar[Capability] = Capability.GAINS | Capability.VALUE
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.oversample < math.inf:
+            raise ValueError(
+                f"oversample: found {self.oversample!r}; pass how many times k points to take at first, 1 or more"
+            )
+
+    def __call__(self, state: Any, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+        """Pick k of the allowed positions; the generator is left alone."""
+        count = int(allowed_N.sum())
+        check_k(k, count)
+        # 1e-9: 1.12 · 25 comes out as a little more than 28.
+        most = max(k, min(count, math.ceil(self.oversample * k - 1e-9)))
+        steps = forward(state, most, allowed_N)
+        taken = [choice.position for choice in steps.choices]
+        if most == k:
+            kept, gains = taken, steps.gains
+        elif hasattr(state, "remove"):
+            kept, gains = _drop(cast(Removable, state), taken, steps.gains, k)
+        else:
+            kept, gains = _compare(state, taken, k)
+        return Picks(
+            positions=torch.tensor(kept, dtype=torch.int64),
+            scores=torch.tensor(gains, dtype=torch.float64),
+            total=float(sum(gains)),
+            notes=saturation(steps, k),
+        )
+
+
+def _drop(state: Removable, taken: list[int], gains: list[float], k: int) -> tuple[list[int], list[float]]:
+    """Let points leave the state until k are left, and say what each of those adds to the ones before."""
+    kept = list(taken)
+    while len(kept) > k:
+        loss_n = state.losses(torch.tensor(kept, dtype=torch.int64)).to("cpu", torch.float64)
+        state.remove(kept.pop(_last_within(loss_n, float(loss_n.min()))))
+    # Up to the first point dropped nothing has changed since they were taken.
+    same = next((place for place, position in enumerate(kept) if taken[place] != position), k)
+    later = [state.remove(position) for position in reversed(kept[same:])]
+    return kept, [*gains[:same], *reversed(later)]
+
+
+def _compare(state: Valued, taken: list[int], k: int) -> tuple[list[int], list[float]]:
+    """Drop points by the values of the sets without them, and say what each that stays adds to the ones before."""
+    kept = list(taken)
+    while len(kept) > k:
+        without_n = torch.tensor(
+            [_value(state, kept[:i] + kept[i + 1 :]) for i in range(len(kept))], dtype=torch.float64
+        )
+        kept.pop(_last_within(-without_n, -float(without_n.max())))
+    worth = [0.0, *(_value(state, kept[:size]) for size in range(1, k + 1))]
+    return kept, [after - before for before, after in pairwise(worth)]
+
+
+def _last_within(loss_n: Tensor, least: float) -> int:
+    """Of those that are missed least, the one taken last."""
+    return int((loss_n <= least + TIE).nonzero()[-1])
+
+
+def _value(state: Valued, positions: list[int]) -> float:
+    try:
+        value = float(state.value(torch.tensor(positions, dtype=torch.int64)))
+    except ValueError as reason:
+        raise ValueError(
+            f"k: ForwardBackward asks what {len(positions)} points are worth together, which cannot be said ({reason});"
+            " lower k or oversample, or use Greedy"
+        ) from reason
+    if math.isnan(value):
+        raise ValueError(f"value: NaN for positions {positions}; repair the predictions it was read from")
+    return max(value, _LEAST)

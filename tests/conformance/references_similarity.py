@@ -1,0 +1,121 @@
+"""Similarity objectives and gradient norms, worked out a second time in NumPy from gradients that are written out."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from conformance.grid import Pool
+from conformance.references import REFERENCES, SET_REFERENCES, about, probs, reference
+from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures
+
+KINDS = (FisherFactors, FisherRows, GaussianFeatures)
+
+
+def rows(pool: Pool) -> np.ndarray:
+    """One gradient a point, [N, P]."""
+    if pool.kind is GaussianFeatures:
+        return pool.arrays["features_N_D"] / np.sqrt(pool.arrays["noise"])[:, None]
+    if pool.kind is FisherRows:
+        return pool.arrays["rows_N_R_P"][:, 0]
+    outputs_N_C = pool.arrays["outputs_N_C"]
+    residuals_N_C = outputs_N_C - np.eye(outputs_N_C.shape[1])[outputs_N_C.argmax(1)]
+    return np.einsum("nc,nd->ncd", residuals_N_C, pool.arrays["features_N_D"]).reshape(len(pool), -1)
+
+
+def unit(rows_N_P: np.ndarray) -> np.ndarray:
+    lengths_N_1 = np.linalg.norm(rows_N_P, axis=1, keepdims=True)
+    return rows_N_P / np.where(lengths_N_1 > 0, lengths_N_1, np.inf)
+
+
+def logdet(*parts: np.ndarray) -> float:
+    rows_B_P = np.concatenate(parts)
+    return float(np.linalg.slogdet(np.eye(len(rows_B_P)) + rows_B_P @ rows_B_P.T)[1])
+
+
+def mutual(pool: Pool) -> float:
+    mine, aims = rows(pool), rows(pool.about)
+    return logdet(mine) + logdet(aims) - logdet(mine, aims)
+
+
+def beyond(pool: Pool) -> float:
+    """Mutual information given the first target, which stands for points held."""
+    mine, aims = rows(pool), rows(pool.about)
+    held = aims[:1]
+    return logdet(mine, held) + logdet(aims, held) - logdet(mine, aims, held) - logdet(held)
+
+
+def queries(pool: Pool) -> float:
+    similar_M_A = np.maximum(rows(pool.about) @ rows(pool).T, 0)
+    return float(similar_M_A.max(1).sum() + similar_M_A.max(0).sum())
+
+
+def likeness(pool: Pool) -> float:
+    return float(0.8 * (rows(pool.about) @ rows(pool).T).sum())
+
+
+for kind in KINDS:
+    about("ln det(I + S)", kind)(lambda pool: logdet(rows(pool)))
+    about("ln det(I + S) + ln det(I + S*) − ln det(I + S∪S*)", kind)(mutual)
+    about("LogDetMI given points held", kind)(beyond)
+    about("Σ* max s + Σ max s*", kind)(queries)
+    about("2λ Σ s*", kind)(likeness)
+
+
+# What a set does for the whole pool: references that take the pool and the set.
+
+
+def for_pool(quantity: str) -> Callable:
+    def enter(work: Callable[[Pool, list[int]], float]) -> Callable:
+        for kind in KINDS:
+            SET_REFERENCES[quantity, kind] = (work, True)
+            REFERENCES[quantity, kind] = (lambda pool: np.array([work(pool, [n]) for n in range(len(pool))]), True)
+        return work
+
+    return enter
+
+
+def covers(pool: Pool, other: Pool) -> np.ndarray:
+    return unit(rows(pool)) @ unit(rows(other)).T >= 0.5
+
+
+@for_pool("Σ max s")
+def _(pool: Pool, batch: list[int]) -> float:
+    return float(np.maximum(rows(pool) @ rows(pool)[batch].T, 0).max(1).sum())
+
+
+@for_pool("Σ min(max s, max s*)")
+def _(pool: Pool, batch: list[int]) -> float:
+    mine, aims = (np.maximum(rows(pool) @ part.T, 0).max(1) for part in (rows(pool)[batch], rows(pool.about)))
+    return float(np.minimum(mine, aims).sum())
+
+
+@for_pool("# covered")
+def _(pool: Pool, batch: list[int]) -> float:
+    return float(covers(pool, pool)[:, batch].any(1).sum())
+
+
+@for_pool("# covered twice")
+def _(pool: Pool, batch: list[int]) -> float:
+    return float((covers(pool, pool)[:, batch].any(1) & covers(pool, pool.about).any(1)).sum())
+
+
+@for_pool("Σ s − λ Σ s")
+def _(pool: Pool, batch: list[int]) -> float:
+    similar = rows(pool) @ rows(pool).T
+    return float(similar[:, batch].sum() - 0.4 * similar[np.ix_(batch, batch)].sum())
+
+
+# How wrong predictions are.
+
+
+@reference("E |p(y|x,W) − e_y|", CategoricalSamples)
+def _(pool: Pool) -> np.ndarray:
+    probs_N_K_C = probs(pool)
+    gaps_N_K_C = probs_N_K_C - np.eye(probs_N_K_C.shape[2])[pool.labels_N][:, None]
+    return np.linalg.norm(gaps_N_K_C, axis=2) @ pool.weights_K
+
+
+@reference("E |p(y|x,W) − e_y|", FisherFactors)
+def _(pool: Pool) -> np.ndarray:
+    outputs_N_C = pool.arrays["outputs_N_C"]
+    return np.linalg.norm(outputs_N_C - np.eye(outputs_N_C.shape[1])[pool.labels_N], axis=1)
