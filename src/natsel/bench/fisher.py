@@ -124,7 +124,8 @@ def published_badge(features_N_D: Any, probs_N_C: Any, pick: int) -> Any:
         distance_N = inner_N * outer_N + inner_N[last] * outer_N[last] - 2 * cross_N
         nearest_N = np.minimum(nearest_N, np.sqrt(np.clip(distance_N, 0, None)))
         chance_N = nearest_N.ravel().astype(float) ** 2
-        law = stats.rv_discrete(name="centres", values=(np.arange(len(chance_N)), chance_N / chance_N.sum()))
+        # Python's own sum over an array, as published: about a third of its time.
+        law = stats.rv_discrete(name="centres", values=(np.arange(len(chance_N)), chance_N / sum(chance_N)))
         new = int(law.rvs(random_state=random))
         while new in chosen:
             new = int(law.rvs(random_state=random))
