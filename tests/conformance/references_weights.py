@@ -63,3 +63,7 @@ for kind in (FisherFactors, FisherRows):
     about("I[Y;W|x]", kind)(gain)
     about("I[Y;Y*|x,x*]", kind)(lambda pool: float(np.mean([told(pool, each) for each in fishers(pool.about)])))
     about("I[Y;Y*…|x,x*…]", kind)(lambda pool: told(pool, fishers(pool.about).sum(0)))
+    # Known labels tell what unknown ones would.
+    about("I[W;y|x]", kind)(gain)
+    about("I[y*;y|x*,x]", kind)(lambda pool: float(np.mean([told(pool, each) for each in fishers(pool.about)])))
+    about("I[y*…;y|x*…,x]", kind)(lambda pool: told(pool, fishers(pool.about).sum(0)))

@@ -219,6 +219,18 @@ def test_known_labels_tell_what_unknown_ones_do():
     assert float(state(EPIG(), pool, targets).scores()[0]) == pytest.approx(np.mean(alone), rel=1e-10)
 
 
+@pytest.mark.parametrize(("known", "unknown"), [("ig", "bald"), ("pig", "epig"), ("jpig", "jepig")])
+def test_methods_for_known_labels_give_those_of_unknown_ones(known, unknown):
+    features_N_D = torch.randn(12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    probs_N_C = torch.randn(12, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64).softmax(1)
+    belief = FisherFactors.categorical(features_N_D, probs_N_C, 0.5)
+    aims = {} if known == "ig" else {"targets": natsel.Targets(belief[:4], labels=[0, 1, 2, 3])}
+    found = natsel.score(known, belief, labels=[0, 1, 2, 3] * 3, **aims)
+    torch.testing.assert_close(found, natsel.score(unknown, belief, **aims), rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="labels"):
+        natsel.score(known, belief, **aims)
+
+
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_the_curvature_of_a_softmax_knows_no_label(label):
     weight_C_D, x_D = drawn(3, 4), drawn(4, seed=1)

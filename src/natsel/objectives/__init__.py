@@ -11,6 +11,7 @@ from natsel.objectives import (  # noqa: F401
     jepig_categorical,
     jepig_fisher,
     jepig_gaussian,
+    known_fisher,
     pig_draws,
     pig_gaussian,
     trace_fisher,

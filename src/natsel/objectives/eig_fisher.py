@@ -20,6 +20,7 @@ from natsel.information.fisher import log_det_one_plus
 from natsel.objectives.eig import EIG
 from natsel.objectives.fisher_blocks import Blocks, crossed, trace
 from natsel.objectives.fisher_state import FisherState
+from natsel.objectives.plain import InformationGain
 from natsel.objectives.protocol import Reading, serves
 
 _ROUNDING = 1e-14
@@ -33,7 +34,7 @@ class FisherEIG(FisherState):
     submodular: ClassVar[bool] = True
     remaining: ClassVar[float] = torch.inf
 
-    def __init__(self, objective: EIG, belief: FisherFactors | FisherRows, reading: Reading) -> None:
+    def __init__(self, objective: EIG | InformationGain, belief: FisherFactors | FisherRows, reading: Reading) -> None:
         super().__init__(objective, belief, reading)
         kernel = len(self.factors) * self.factors.rows < self.factors.weights
         self.blocks = Blocks(self.factors, self.precision, kernel)

@@ -20,6 +20,7 @@ from natsel.memory import rows_per_chunk
 from natsel.objectives.epig import EPIG
 from natsel.objectives.fisher_blocks import Blocks, factor
 from natsel.objectives.fisher_state import FisherState, target_space
+from natsel.objectives.pig import PIG
 from natsel.objectives.protocol import Reading, serves
 
 _POINTS = 32  # candidates beside each other, so that products with targets are products of matrices
@@ -29,7 +30,7 @@ _POINTS = 32  # candidates beside each other, so that products with targets are 
 class FisherEPIG(FisherState):
     """Gains about each target, conditional on the points taken so far."""
 
-    def __init__(self, objective: EPIG, belief: FisherFactors | FisherRows, reading: Reading) -> None:
+    def __init__(self, objective: EPIG | PIG, belief: FisherFactors | FisherRows, reading: Reading) -> None:
         super().__init__(objective, belief, reading)
         targets, self.shares_M = target_space(belief, reading.targets)
         rows = len(self.factors) * self.factors.rows + len(targets) * targets.rows

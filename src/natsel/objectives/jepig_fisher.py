@@ -22,6 +22,7 @@ from natsel.objectives.epig_jensen import EPIGJensen
 from natsel.objectives.fisher_blocks import Blocks, Gram, Pivot, factor, together
 from natsel.objectives.fisher_state import FisherState, refuse_weights, scaled, target_space
 from natsel.objectives.jepig import JEPIG
+from natsel.objectives.pig import JPIG
 from natsel.objectives.protocol import Reading, serves
 
 
@@ -32,16 +33,16 @@ class FisherJEPIG(FisherState):
 
     def __init__(
         self,
-        objective: JEPIG | EPIGJensen,
+        objective: JEPIG | JPIG | EPIGJensen,
         belief: FisherFactors | FisherRows | GaussianFeatures,
         reading: Reading,
     ) -> None:
         super().__init__(objective, belief, reading)
         targets, shares_M = target_space(belief, reading.targets)
-        if isinstance(objective, JEPIG):
-            refuse_weights(reading.targets, "JEPIG", "EPIG")
-        else:
+        if isinstance(objective, EPIGJensen):
             targets = scaled(targets, shares_M.sqrt())
+        else:
+            refuse_weights(reading.targets, type(objective).__name__, "EPIG")
         self.targets = targets
         weights, count = self.factors.weights, len(targets) * targets.rows
         kernel = len(self.factors) * self.factors.rows < weights and count < weights

@@ -11,6 +11,7 @@ is monotone or submodular.  Spec 07, Q2 and Q3; how they are read from beliefs s
 from dataclasses import dataclass
 from typing import ClassVar
 
+from natsel.beliefs import FisherFactors, FisherRows
 from natsel.objectives.protocol import Facts, Objective
 
 
@@ -26,6 +27,7 @@ class PIG(Objective):
         "I[y*;y|x*,x]",
         reason="a mean over targets of I[ystar;y|x,xstar,D] at labels that are known, which may be negative",
         needs_labels=True,
+        label_free=(FisherFactors, FisherRows),
         needs_targets=True,
         nonnegative=False,
         cost="N·M·K",
@@ -46,6 +48,7 @@ class JPIG(Objective):
         "I[y*…;y|x*…,x]",
         reason="the value at labels that are known of I[Ystars;Y|x,xstars,D]; it may be negative",
         needs_labels=True,
+        label_free=(FisherFactors, FisherRows),
         needs_targets=True,
         nonnegative=False,
         cost="M·K + N·K",

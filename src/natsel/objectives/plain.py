@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from natsel import information as info
-from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import Belief, CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
 from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective, Reading, serves
 
@@ -237,7 +237,13 @@ class InformationGain(Objective):
     """I[Ω; y|x]: the fall of the draws' entropy on seeing the known label y."""
 
     facts: ClassVar[Facts] = Facts(
-        "I[W;y|x]", expression="I[Omega;y|x,D]", needs_labels=True, disagreement=True, nonnegative=False
+        "I[W;y|x]",
+        expression="I[Omega;y|x,D]",
+        approximate=(FisherFactors, FisherRows),
+        needs_labels=True,
+        label_free=(FisherFactors, FisherRows),
+        disagreement=True,
+        nonnegative=False,
     )
 
 

@@ -81,6 +81,8 @@ class Facts:
     approximate: tuple[type[Belief], ...] = ()
     """The beliefs from which the score is the expression of the normal with their moments, on neither side of it."""
     needs_labels: bool = False
+    label_free: tuple[type[Belief], ...] = ()
+    """The beliefs on which known labels tell what unknown ones would: they are asked for, and change nothing."""
     needs_targets: bool = False
     needs_gradients: bool = False
     takes_given: bool = False
