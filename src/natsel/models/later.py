@@ -5,6 +5,7 @@ in the meantime, with its shape, type and device and none of its memory. An oper
 inside; every other gets the numbers, and cannot tell the difference.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
@@ -39,9 +40,9 @@ class Later(Tensor):
         """Whether the numbers exist, and may have been changed in place since."""
         return self._numbers is not None
 
+    @abstractmethod
     def make(self) -> Tensor:
         """Compute the numbers."""
-        raise NotImplementedError
 
     def numbers(self) -> Tensor:
         """The numbers themselves, computed once."""

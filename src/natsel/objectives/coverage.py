@@ -13,8 +13,8 @@ Spec 08, G5. Iyer et al. 2021; Kothawade et al. 2021, 2022.
 """
 
 import operator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,28 +23,43 @@ from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
 from natsel.information.similarity import Kernel
 from natsel.objectives.protocol import Facts, Objective, Reading, serves
-from natsel.objectives.similarity import Label, Similar, check_options, read_gradients
+from natsel.objectives.similarity import OneGradient, Similar, read_gradients
 
-_REASON = "a sum of similarities, no information quantity"
 # Cosines of copies may miss 1 by rounding.
 _SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class FacilityLocation(Objective):
+class Grounded(OneGradient):
+    """Options of objectives that cover the pool: `ground` points of it are drawn to stand for all."""
+
+    ground: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ground is None:
+            return
+        try:
+            enough = operator.index(self.ground) >= 1
+        except TypeError:
+            enough = False
+        if not enough:
+            raise ValueError(
+                f"ground: expected a whole number of points to cover, found {self.ground!r}; None takes the pool"
+            )
+
+
+@dataclass(frozen=True)
+class FacilityLocation(Grounded, Objective):
     """How alike every point of the pool is to its most similar one in the set.
 
     >>> FacilityLocation(ground=1000).facts.submodular
     True
     """
 
-    label: Label = "hard"
-    cosine: bool = False
-    ground: int | None = None
-
     facts: ClassVar[Facts] = Facts(
         "Σ max s",
-        reason=_REASON,
+        reason="a sum of similarities, no information quantity",
         monotone=True,
         submodular=True,
         takes_given=True,
@@ -54,124 +69,66 @@ class FacilityLocation(Objective):
         cost="N²·(C + D)",
     )
 
-    def __post_init__(self) -> None:
-        _check(self)
-
 
 @dataclass(frozen=True)
-class SetCover(Objective):
+class SetCover(Grounded, Objective):
     """How many points of the pool have one at least so similar in the set.
 
     >>> SetCover(threshold=0.9).cosine
     True
     """
 
-    label: Label = "hard"
     cosine: bool = True
     threshold: float = 0.5
-    ground: int | None = None
 
-    facts: ClassVar[Facts] = Facts(
-        "# covered",
+    facts: ClassVar[Facts] = replace(
+        FacilityLocation.facts,
+        quantity="# covered",
         reason="a count of points, no information quantity",
-        monotone=True,
-        submodular=True,
-        takes_given=True,
-        one_gradient=True,
-        pool_wide=True,
         units="points",
-        cost="N²·(C + D)",
     )
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 @dataclass(frozen=True)
-class FLVMI(Objective):
+class FLVMI(Grounded, Objective):
     """Facility location where only what the targets are similar to counts, up to `eta` times their similarity.
 
     >>> FLVMI().facts.needs_targets
     True
     """
 
-    label: Label = "hard"
-    cosine: bool = False
     eta: float = 1.0
-    ground: int | None = None
 
-    facts: ClassVar[Facts] = Facts(
-        "Σ min(max s, max s*)",
-        reason=_REASON,
-        needs_targets=True,
-        monotone=True,
-        submodular=True,
-        takes_given=True,
-        one_gradient=True,
-        pool_wide=True,
-        units="similarity",
-        cost="N²·(C + D)",
-    )
-
-    def __post_init__(self) -> None:
-        _check(self)
+    facts: ClassVar[Facts] = replace(FacilityLocation.facts, quantity="Σ min(max s, max s*)", needs_targets=True)
 
 
 @dataclass(frozen=True)
-class SetCoverMI(Objective):
+class SetCoverMI(Grounded, Objective):
     """How many points of the pool are covered by the set and by the targets.
 
     >>> SetCoverMI().facts.submodular
     True
     """
 
-    label: Label = "hard"
     cosine: bool = True
     threshold: float = 0.5
-    ground: int | None = None
 
-    facts: ClassVar[Facts] = Facts(
-        "# covered twice",
-        reason="a count of points, no information quantity",
-        needs_targets=True,
-        monotone=True,
-        submodular=True,
-        takes_given=True,
-        one_gradient=True,
-        pool_wide=True,
-        units="points",
-        cost="N²·(C + D)",
-    )
-
-    def __post_init__(self) -> None:
-        _check(self)
+    facts: ClassVar[Facts] = replace(SetCover.facts, quantity="# covered twice", needs_targets=True)
 
 
 @dataclass(frozen=True)
-class FLQMI(Objective):
+class FLQMI(OneGradient, Objective):
     """How alike the targets are to the set, and `eta` times how alike the points of the set are to a target.
 
     >>> FLQMI(eta=0.5).facts.pool_wide
     False
     """
 
-    label: Label = "hard"
-    cosine: bool = False
     eta: float = 1.0
 
-    facts: ClassVar[Facts] = Facts(
-        "Σ* max s + Σ max s*",
-        reason=_REASON,
-        needs_targets=True,
-        monotone=True,
-        submodular=True,
-        one_gradient=True,
-        units="similarity",
-        cost="N·M·(C + D)",
+    facts: ClassVar[Facts] = replace(
+        FLVMI.facts, quantity="Σ* max s + Σ max s*", takes_given=False, pool_wide=False, cost="N·M·(C + D)"
     )
-
-    def __post_init__(self) -> None:
-        _check(self)
 
 
 @serves(FacilityLocation, FisherFactors, FisherRows, GaussianFeatures)
@@ -263,16 +220,3 @@ def _ground(size: int | None, pool: Kernel, generator: torch.Generator) -> tuple
         return pool, 1.0
     drawn = torch.randperm(len(pool), generator=generator)[:size].sort().values.to(pool.device)
     return pool[drawn], len(pool) / size
-
-
-def _check(objective: Any) -> None:
-    check_options(objective)
-    size = getattr(objective, "ground", None)
-    if size is None:
-        return
-    try:
-        enough = operator.index(size) >= 1
-    except TypeError:
-        enough = False
-    if not enough:
-        raise ValueError(f"ground: expected a whole number of points to cover, found {size!r}; None takes the pool")

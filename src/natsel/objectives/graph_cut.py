@@ -9,7 +9,7 @@ that similarities, scores and gains may be negative; f is submodular only where 
 Spec 08, G5. Iyer et al. 2021; Kothawade et al. 2021, 2022.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -18,21 +18,19 @@ from torch import Tensor
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
 from natsel.objectives.protocol import Facts, Objective, Reading, serves
-from natsel.objectives.similarity import Label, Similar, check_options, read_gradients
+from natsel.objectives.similarity import OneGradient, Similar, read_gradients
 
 _REASON = "a sum of similarities, no information quantity"
 
 
 @dataclass(frozen=True)
-class GraphCut(Objective):
+class GraphCut(OneGradient, Objective):
     """Likeness to the pool less `penalty` times the likeness within the set.
 
     >>> GraphCut(penalty=0.5).facts.pool_wide
     True
     """
 
-    label: Label = "hard"
-    cosine: bool = False
     penalty: float = 0.4
 
     facts: ClassVar[Facts] = Facts(
@@ -46,34 +44,25 @@ class GraphCut(Objective):
         cost="N·C·D + N·k·(C + D)",
     )
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 @dataclass(frozen=True)
-class GCMI(Objective):
+class GCMI(OneGradient, Objective):
     """Twice `penalty` times the likeness of a point to all targets: the mutual information of graph cuts.
 
     >>> GCMI().penalty
     0.4
     """
 
-    label: Label = "hard"
-    cosine: bool = False
     penalty: float = 0.4
 
-    facts: ClassVar[Facts] = Facts(
-        "2λ Σ s*",
-        reason=_REASON,
+    facts: ClassVar[Facts] = replace(
+        GraphCut.facts,
+        quantity="2λ Σ s*",
         needs_targets=True,
-        one_gradient=True,
-        nonnegative=False,
-        units="similarity",
+        takes_given=False,
+        pool_wide=False,
         cost="(N + M)·C·D",
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @serves(GraphCut, FisherFactors, FisherRows, GaussianFeatures)

@@ -11,7 +11,7 @@ two pivots of incremental Cholesky factors (`natsel.information.taken`); values 
 Spec 08, F and G6, Alg 9. SIMILAR and PRISM: Kothawade et al. 2021, 2022.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -22,11 +22,11 @@ from natsel.capabilities import Capability
 from natsel.information.similarity import Kernel, joined
 from natsel.information.taken import Taken, logdet
 from natsel.objectives.protocol import Facts, Objective, Reading, serves
-from natsel.objectives.similarity import Label, Similar, check_options, read_gradients
+from natsel.objectives.similarity import OneGradient, Similar, read_gradients
 
 
 @dataclass(frozen=True)
-class LogDet(Objective):
+class LogDet(OneGradient, Objective):
     """log det(I + S/ridge) of the gradients of a set; with `given=`, what it adds to points already held.
 
     `label` says under which label gradients are taken, `cosine` makes all of them equally long.
@@ -35,9 +35,7 @@ class LogDet(Objective):
     True
     """
 
-    label: Label = "hard"
     ridge: float = 1.0
-    cosine: bool = False
 
     facts: ClassVar[Facts] = Facts(
         "ln det(I + S)",
@@ -49,67 +47,46 @@ class LogDet(Objective):
         cost="N·k·(C + D)",
     )
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
 
 @dataclass(frozen=True)
-class LogDetMI(Objective):
+class LogDetMI(LogDet):
     """What the gradients of a set tell about those of the targets: log-determinant mutual information.
 
     >>> LogDetMI().facts.needs_targets
     True
     """
 
-    label: Label = "hard"
-    ridge: float = 1.0
-    cosine: bool = False
     eta: float = 1.0
 
-    facts: ClassVar[Facts] = Facts(
-        "ln det(I + S) + ln det(I + S*) − ln det(I + S∪S*)",
+    facts: ClassVar[Facts] = replace(
+        LogDet.facts,
+        quantity="ln det(I + S) + ln det(I + S*) − ln det(I + S∪S*)",
         reason="twice the joint predictive information gain of a model with one gradient a point",
         needs_targets=True,
-        monotone=True,
-        takes_given=True,
-        one_gradient=True,
+        submodular=False,
         cost="N·(M + k)·(C + D + M)",
     )
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()
         if self.eta > 1:
             raise ValueError(f"eta: targets can count at most 1, found {self.eta}; the default is 1")
 
 
 @dataclass(frozen=True)
-class LogDetCMI(Objective):
+class LogDetCMI(LogDetMI):
     """LogDetMI beyond points already held: what the gradients of a set tell about the targets that those do not.
 
     >>> LogDetCMI().facts.needs_given
     True
     """
 
-    label: Label = "hard"
-    ridge: float = 1.0
-    cosine: bool = False
-    eta: float = 1.0
-
-    facts: ClassVar[Facts] = Facts(
-        "LogDetMI given points held",
-        reason="twice the joint predictive information gain of a model with one gradient a point, beyond points held",
-        needs_targets=True,
+    facts: ClassVar[Facts] = replace(
+        LogDetMI.facts,
+        quantity="LogDetMI given points held",
+        reason=f"{LogDetMI.facts.reason}, beyond points held",
         needs_given=True,
-        monotone=True,
-        takes_given=True,
-        one_gradient=True,
-        cost="N·(M + k)·(C + D + M)",
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        if self.eta > 1:
-            raise ValueError(f"eta: targets can count at most 1, found {self.eta}; the default is 1")
 
 
 @serves(LogDet, FisherFactors, FisherRows, GaussianFeatures)

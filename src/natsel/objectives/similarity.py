@@ -9,6 +9,7 @@ which every weight counts alike.  Spec 08, F4 and F6.
 """
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
 
@@ -22,6 +23,26 @@ from natsel.objectives.protocol import Reading
 
 Label = Literal["hard", "sampled", "true"]
 GRADIENTS: tuple[type[Belief], ...] = (FisherFactors, FisherRows, GaussianFeatures)
+
+
+@dataclass(frozen=True)
+class OneGradient:
+    """Options of the objectives: under which `label` gradients are taken, and whether all are equally long (`cosine`).
+
+    >>> OneGradient().label
+    'hard'
+    """
+
+    label: Label = "hard"
+    cosine: bool = False
+
+    def __post_init__(self) -> None:
+        if self.label not in get_args(Label):
+            raise ValueError(f"label: expected {', '.join(get_args(Label))}, found {self.label!r}; choose one of them")
+        for name in ("ridge", "eta", "penalty", "threshold"):
+            value = getattr(self, name, 1.0)
+            if not (isinstance(value, int | float) and 0 < value < math.inf):
+                raise ValueError(f"{name}: expected a positive number, found {value!r}; the default is 1 or less")
 
 
 class Similar:
@@ -107,16 +128,6 @@ def read_gradients(objective: Any, belief: Belief, reading: Reading) -> tuple[Ke
     pool = of(belief, reading.labels_N, "labels")
     needs_targets = objective.facts.needs_targets
     return pool, of_targets(reading.targets if needs_targets else None, "target"), of_targets(reading.given, "given")
-
-
-def check_options(objective: Any) -> None:
-    """Refuse labels of no known kind and numbers that must be positive and are not."""
-    if objective.label not in get_args(Label):
-        raise ValueError(f"label: expected {', '.join(get_args(Label))}, found {objective.label!r}; choose one of them")
-    for name in ("ridge", "eta", "penalty", "threshold"):
-        value = getattr(objective, name, 1.0)
-        if not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise ValueError(f"{name}: expected a positive number, found {value!r}; the default is 1 or less")
 
 
 def _classes(labels_N: Tensor | None, name: str) -> Tensor:

@@ -11,9 +11,9 @@ Only labels that q was not trained on enter the weights. Each sub-trial takes a 
 size.  Spec 05, A2 and A3; claims 1 to 4.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ import numpy as np
 
 from natsel.data import Examples, Pool
 from natsel.experiments.claims import Verdict
-from natsel.experiments.folder import write_json
 from natsel.experiments.page import table
 from natsel.experiments.studies.page import line_chart
+from natsel.experiments.studies.units import Units
 from natsel.seeds import derive
 
 _SEQUENCES = ("active", "random")
@@ -40,22 +40,15 @@ def run(
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """All measurements as rows: sequence, trial, size, and for each what baseline, online and retrained came to."""
-    units = folder / "units"
-    if fresh and units.is_dir():
-        for path in units.glob("*.json"):
-            path.unlink()
-    units.mkdir(parents=True, exist_ok=True)
-    lab = _Lab(settings, device)
+    units, lab = Units(folder, fresh), _Lab(settings, device)
     rows = []
     for sequence in _SEQUENCES:
         ordered = lab.sequence(sequence, folder, tell)
         for trial in range(settings["trials"]):
             for size in range(settings["start"], settings["last"] + settings["step"] + 1, settings["step"]):
-                path = units / f"{sequence}-{trial}-{size}.json"
-                if not path.is_file():
-                    write_json(path, lab.measure(ordered, trial, size))
-                    tell(f"{sequence} sequence, trial {trial}: {size} labels measured")
-                rows.append({"sequence": sequence, "trial": trial, "size": size} | json.loads(path.read_text()))
+                found = units.measured(f"{sequence}-{trial}-{size}", partial(lab.measure, ordered, trial, size))
+                tell(f"{sequence} sequence, trial {trial}: {size} labels measured")
+                rows.append({"sequence": sequence, "trial": trial, "size": size} | found)
     return {"rows": rows, "step": settings["step"], "draws": settings["draws"], "last": settings["last"]}
 
 

@@ -10,10 +10,10 @@ Each trial takes labels, pool, targets and a training of its own; a finished one
 Spec 08, recipe and table of rank correlations; claims 1 to 5.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ from scipy.stats import spearmanr
 
 from natsel.choose import Method, score
 from natsel.experiments.claims import Verdict
-from natsel.experiments.folder import write_json
 from natsel.experiments.page import table
 from natsel.experiments.studies.page import line_chart
+from natsel.experiments.studies.units import Units
 from natsel.objectives import EIG, EPIG, JEPIG, EPIGJensen, Objective, TraceEIG, TraceEPIG
 from natsel.search import TopK
 from natsel.seeds import derive
@@ -44,6 +44,8 @@ _PUBLISHED = {
 }
 """Kirsch 2024, Spearman on MNIST with 80 labels and 1,000 points, one run, in the order of `_names`."""
 
+_PAIR = ("BALD (draws)", "EIG (log-det)")
+
 Tell = Callable[[str], None]
 
 
@@ -56,15 +58,11 @@ def run(
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """The scores of all trials, and how they correlate."""
-    units = folder / "units"
-    units.mkdir(parents=True, exist_ok=True)
+    units = Units(folder, fresh)
     trials = []
     for trial in range(settings["trials"]):
-        path = units / f"{trial}.json"
-        if fresh or not path.is_file():
-            write_json(path, _trial(settings, trial, device))
-        trials.append(json.loads(path.read_text()))
-        tell(f"trial {trial}: BALD and EIG (log-det) correlate {_correlation(trials[-1], *_pair()):.3f}")
+        trials.append(units.measured(str(trial), partial(_trial, settings, trial, device)))
+        tell(f"trial {trial}: BALD and EIG (log-det) correlate {_correlation(trials[-1], *_PAIR):.3f}")
     return {"trials": trials, "labels": settings["labels"], "targets": settings["targets"]}
 
 
@@ -171,10 +169,6 @@ def sections(findings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def _names() -> list[str]:
     return [*_DRAWS, *_WEIGHTS]
-
-
-def _pair() -> tuple[str, str]:
-    return "BALD (draws)", "EIG (log-det)"
 
 
 def _correlation(trial: Mapping[str, Any], one: str, other: str) -> float:
