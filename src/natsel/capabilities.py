@@ -86,6 +86,14 @@ class Sequential(Scored, Protocol):
         ...
 
 
+class Estimated(Sequential, Protocol):
+    """Estimates gains from samples unless `exact`, and knows how unsure a lead is; found by its name."""
+
+    def errors(self, positions: Tensor, leader: int) -> Tensor:
+        """Standard errors of the gain of `leader` less that of each position."""
+        ...
+
+
 class Raced(Sequential, Protocol):
     """Estimates gains as sums over rows of samples, on few rows or on many."""
 
@@ -108,6 +116,14 @@ class Valued(Protocol):
 
     def value(self, positions: Tensor) -> float:
         """Worth of the set of positions; 0 for the empty set."""
+        ...
+
+
+class Costed(Valued, Protocol):
+    """Says beforehand what the value of a set costs; an extra that a search finds by its name."""
+
+    def operations(self, size: int) -> float:
+        """About how many operations `value` of so many points takes at most: 1e9 are a second of one core."""
         ...
 
 
@@ -177,7 +193,7 @@ class Picks:
     total: float
     perturbed: Tensor | None = None  # log w + Gumbel / beta of the picks, stochastic searches only
     log_prob: float | None = None  # of exactly this ordered batch, stochastic searches only
-    gaps: Tensor | None = None  # lead of each pick over its runner-up
+    gaps: Tensor | None = None  # lead of each pick over its runner-up, at its step or, taken at once, left out
     gap_errors: Tensor | None = None  # standard errors of the gaps, 0 where exact
     notes: tuple[str, ...] = ()  # sentences for the user
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.beliefs.arrays import as_indices, as_tensor
+from natsel.beliefs.arrays import as_indices, as_integers, as_tensor
 
 CPU = torch.device("cpu")
 NUMBERS = np.array([[0.5, 0.25, 0.25], [0.125, 0.375, 0.5]])
@@ -148,6 +148,56 @@ def test_what_holds_no_numbers_is_refused_by_name(array, found):
         as_tensor(array, "variance_N_K")
 
 
+@pytest.mark.parametrize(
+    ("tensor", "found"),
+    [
+        (torch.eye(2).to_sparse(), "expected a dense tensor, found the layout torch.sparse_coo; call to_dense"),
+        (torch.eye(2, device="meta"), "found a meta tensor, which holds no numbers; load them"),
+        (torch.nested.nested_tensor([torch.ones(1), torch.ones(2)]), "found a nested tensor; pass rows of equal"),
+    ],
+    ids=["sparse", "meta", "nested"],
+)
+def test_tensors_without_a_number_for_each_entry_are_refused(tensor, found):
+    for read in (as_tensor, as_integers):
+        with pytest.raises(ValueError, match=rf"^features_N_D: {found}"):
+            read(tensor, "features_N_D")
+
+
+def test_quantised_tensors_are_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces that such tensors will go
+        quantised = torch.quantize_per_tensor(torch.eye(2), 0.1, 0, torch.quint8)
+    with pytest.raises(ValueError, match=r"^features_N_D: found quantised numbers \(torch.quint8\); call dequantize"):
+        as_tensor(quantised, "features_N_D")
+
+
+HUGE = 1 << 63
+BEYOND = {
+    "numpy uint64": np.array([1, HUGE + 7], dtype=np.uint64),
+    "numpy big-endian": np.array([1, HUGE + 7], dtype=">u8"),
+    "torch uint64": torch.tensor([1, HUGE + 7], dtype=torch.uint64),
+    "list": [HUGE, HUGE + 7],
+    "list read as floats": [1, HUGE + 7],
+    "tuple of NumPy's": (np.uint64(HUGE + 7), 3),
+    "list read as objects": [1, 1 << 70],
+    "objects": np.array([1, 1 << 70], dtype=object),
+    "below": [0, -HUGE - 1],
+    "one": HUGE,
+}
+
+
+@pytest.mark.parametrize("numbers", BEYOND.values(), ids=BEYOND.keys())
+def test_integers_beyond_64_bits_are_refused_and_never_wrap_around(numbers):
+    with pytest.raises(ValueError, match=r"^ids_N: integers must lie in -2\*\*63\.\.2\*\*63-1 \(found -?\d{19,}\);"):
+        as_integers(numbers, "ids_N")
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.ulonglong, np.longlong, np.uint32])
+def test_integers_within_64_bits_are_read_whatever_their_type(dtype):
+    most = min(np.iinfo(dtype).max, HUGE - 1)
+    assert as_integers(np.array([0, most], dtype=dtype), "ids_N").tolist() == [0, most]
+
+
 INDEX_FORMS = {
     "list": list,
     "tuple": tuple,
@@ -190,7 +240,9 @@ def test_one_number_and_no_numbers():
         assert found.dtype == torch.int64
 
 
-@pytest.mark.parametrize("index", [[5], [-6], [0, 7], 5, torch.tensor([-6])])
+@pytest.mark.parametrize(
+    "index", [[5], [-6], [0, 7], 5, torch.tensor([-6]), np.array([(1 << 64) - 1], dtype=np.uint64), (1 << 64) - 1]
+)
 def test_positions_beyond_the_points_are_refused(index):
     with pytest.raises(IndexError, match=r"^index: positions must lie in 0\.\.4, found "):
         as_indices(index, 5, CPU)

@@ -57,7 +57,7 @@ def changed(row, draw, values):
 
 
 REFUSED = {
-    "nan": (changed(1, 0, [math.nan, -1.0, -1.0]), "row 1, draw 0 sums to nan"),
+    "nan": (changed(1, 0, [math.nan, -1.0, -1.0]), "found NaN in row 1, draw 0"),
     "inf": (changed(2, 1, [math.inf, -1.0, -1.0]), "row 2, draw 1 sums to inf"),
     "all impossible": (changed(0, 1, [-math.inf] * 3), "row 0, draw 1 sums to 0"),
     "not normalised": (changed(2, 0, np.log([0.5, 0.3, 0.1]).tolist()), "row 2, draw 0 sums to 0.9"),
@@ -126,9 +126,10 @@ def test_negative_probabilities():
 
 
 def test_probabilities_with_nan_or_wrong_sum():
-    for probs in ([[[math.nan, 0.5]]], [[[0.5, 0.4]]]):
-        with pytest.raises(ValueError, match="row 0, draw 0 sums to"):
-            CategoricalSamples.from_probs(probs)
+    with pytest.raises(ValueError, match=r"^probs_N_K_C: found NaN in row 0, draw 0; "):
+        CategoricalSamples.from_probs([[[math.nan, 0.5]]])
+    with pytest.raises(ValueError, match=r"^probs_N_K_C: rows must sum to 1 .*row 0, draw 0 sums to 0.9\)"):
+        CategoricalSamples.from_probs([[[0.5, 0.4]]])
 
 
 @pytest.mark.parametrize("make", [CategoricalSamples.from_logits, CategoricalSamples.from_probs])
@@ -167,6 +168,16 @@ def test_weights_off_by_rounding_are_normalised_and_zero_weight_is_allowed():
     assert belief.log_weights_K.dtype == torch.float64
     assert float(belief.log_weights_K.exp().sum()) == pytest.approx(1, abs=1e-12)
     assert CategoricalSamples(LOG_PROBS_N_K_C, [0.0, -math.inf]).log_weights_K.tolist() == [0.0, -math.inf]
+
+
+def test_weights_may_be_off_by_a_ten_thousandth():
+    log_weights = torch.tensor([0.25, 0.75], dtype=torch.float64).log()
+    for off in (0.99e-4, -0.99e-4):
+        found = CategoricalSamples(LOG_PROBS_N_K_C, log_weights + off).log_weights_K
+        torch.testing.assert_close(found, log_weights)
+    for off in (1.01e-4, -1.01e-4, 0.05, -0.05):
+        with pytest.raises(ValueError, match=r"^log_weights_K: the weights must sum to 1 \(found"):
+            CategoricalSamples(LOG_PROBS_N_K_C, log_weights + off)
 
 
 def test_uniform_tells_equal_weights():
@@ -343,6 +354,9 @@ def test_to_a_device():
     moved = belief.to("cpu")
     assert moved.device == torch.device("cpu")
     assert torch.equal(moved.log_probs_N_K_C, belief.log_probs_N_K_C)
+    for unknown in ("gpu0", "cuda:99", 3.5):
+        with pytest.raises(ValueError, match=rf"^device: .*{unknown}.* cannot be used here \(.*\); name another"):
+            belief.to(unknown)
     meta = belief.to("meta")
     assert {meta.log_probs_N_K_C.device.type, meta.log_weights_K.device.type, meta.ids_N.device.type} == {"meta"}
 

@@ -367,6 +367,8 @@ def test_targets_follow_a_pool_of_features_and_others_are_told_apart():
     assert follow.draws_id == after.draws_id != "gp"
     assert follow.with_weights_of(after).draws_id == after.draws_id
     half = targets.with_weights_of(pool.condition([0], labels[:1]))
+    assert half.with_weights_of(after).mean_N.tolist() == follow.mean_N.tolist()  # the same label, conditioned on twice
+    half = targets.with_weights_of(pool.condition([0], labels[:1] + 1))
     with pytest.raises(ValueError, match=r"^other: this belief was conditioned on other labels; "):
         half.with_weights_of(after)
     with pytest.raises(ValueError, match=r"^other: its draws are 'gp given .*; predict both"):

@@ -107,7 +107,7 @@ def test_only_regular_files_are_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"natsel_format": "2"}, "format '2'"),
+        ({"natsel_format": "3"}, "format '3'"),
         ({"natsel_kind": "Tarot"}, "unknown kind of belief 'Tarot'"),
         ({"natsel_kind": "GaussianSamples"}, "lacks mean_N_K"),
     ],

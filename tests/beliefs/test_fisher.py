@@ -1,5 +1,7 @@
 """Beliefs in weight space: what they hold, what they refuse, and that files keep them."""
 
+import math
+
 import pytest
 import torch
 
@@ -108,8 +110,26 @@ def test_sampled_labels_are_right_on_average():
         (lambda: FisherFactors.categorical(FEATURES_N_D, PROBS_N_C).labelled("soft"), "labels: expected hard"),
         (lambda: FisherFactors.categorical(FEATURES_N_D, PROBS_N_C).labelled([3] * 6), "from 0 to 2"),
         (lambda: FisherFactors.bernoulli(FEATURES_N_D, [2.0] * 6), "probs_N"),
-        (lambda: FisherFactors.gaussian(FEATURES_N_D, noise=0.0), "noise"),
-        (lambda: FisherFactors.poisson(FEATURES_N_D, [-1.0] * 6), "rates_N"),
+        (lambda: FisherFactors.bernoulli(FEATURES_N_D, [math.nan] * 6), "^probs_N: .* found nan"),
+        (
+            lambda: FisherFactors.bernoulli(FEATURES_N_D, [0.5] * 5),
+            "^probs_N: expected one number for each of 6 points",
+        ),
+        (lambda: FisherFactors.gaussian(FEATURES_N_D, noise=0.0), "^noise: variances must be positive .* found 0;"),
+        (
+            lambda: FisherFactors.gaussian(FEATURES_N_D, noise=[1.0, 2.0]),
+            "^noise: expected one variance or one for eac",
+        ),
+        (lambda: FisherFactors.gaussian(FEATURES_N_D, outputs="2"), "^outputs: expected a whole number"),
+        (lambda: FisherFactors.gaussian(2.0), "^features_N_D: expected axes"),
+        (lambda: FisherFactors.poisson(FEATURES_N_D, [-1.0] * 6), "^rates_N: .* found -1; "),
+        (lambda: FisherFactors.poisson(FEATURES_N_D, [math.nan] * 6), "^rates_N: .* found nan; "),
+        (lambda: FisherFactors.poisson(FEATURES_N_D, [1.0]), "^rates_N: expected one number for each of 6 points"),
+        (lambda: FisherFactors.categorical(FEATURES_N_D, PROBS_N_C, -torch.eye(12)), "^precision: .* wrong sign"),
+        (lambda: FisherFactors.categorical(FEATURES_N_D, PROBS_N_C, -torch.ones(12)), "^precision: .* wrong sign"),
+        (lambda: FisherFactors.categorical(FEATURES_N_D, PROBS_N_C, -1.0), "^precision: expected a positive number"),
+        (lambda: FisherFactors.categorical(FEATURES_N_D, PROBS_N_C, "high"), "^precision: .* found 'high'"),
+        (lambda: FisherRows(torch.ones(2, 1, 3), -torch.eye(3)), "^precision: .* wrong sign"),
         (lambda: FisherRows(torch.ones(2, 3)), "rows_N_R_P: expected axes"),
         (lambda: FisherRows(torch.ones(2, 1, 3), torch.eye(2)), "about 2 weights"),
     ],

@@ -14,11 +14,12 @@ import torch
 
 from natsel import bench
 from natsel.bench import processes, worker
-from natsel.bench.cases import SETS, Case, cases_of
+from natsel.bench.cases import FAMILY, SETS, Case, cases_of
 from natsel.bench.compare import compare, judge
+from natsel.bench.judge import beaten, worth
 from natsel.bench.peer_worker import Meter, versions
 from natsel.bench.pools import digits_pool, from_file, gaussian_pool
-from natsel.bench.quality import quality
+from natsel.bench.quality import quality, verdict
 from natsel.bench.reference import reference_batch
 from natsel.bench.report import markdown
 from natsel.information.joint import ExactJointEntropy
@@ -102,11 +103,63 @@ def test_reference_is_greedy() -> None:
     assert reference_batch(log_probs_N_K_C, 4) == expected
 
 
-def test_quality_finds_natsel_level_with_the_reference() -> None:
-    with Here() as workers:
-        rows = quality(TINY, workers, seeds=2, configurations=2_000)
-    assert [row["contender"] for row in rows] == ["natsel", "natsel-careful"]
-    assert all(row["worst_mnat"] == pytest.approx(0, abs=0.01) for row in rows)  # exact at this size: same picks
+def test_the_family_covers_what_it_says_and_names_are_its_own() -> None:
+    assert len(FAMILY) >= 60
+    assert len({case.name for case in FAMILY}) == len(FAMILY)
+    assert {case.C for case in FAMILY} >= {2, 10, 100}
+    assert {case.k for case in FAMILY} >= {5, 100}
+    assert cases_of("independent-weak-2-40", quality=True)[0].k == 40
+
+
+def test_the_judge_agrees_with_enumeration() -> None:
+    log_probs_B_K_C = gaussian_pool(5, 6, 3).double().log_softmax(-1)
+    state = ExactJointEntropy(torch.zeros(6))
+    exact = 0.0
+    for log_probs_K_C in log_probs_B_K_C[:4]:
+        exact += float(state.gains(log_probs_K_C[None])[0])
+        state.add(log_probs_K_C)
+    told, error = worth(log_probs_B_K_C[:4].numpy(), 20_000)
+    assert 0 < error < 0.01
+    assert abs(told - exact) < 4 * error
+
+
+def test_the_judge_sees_a_pick_that_was_beaten() -> None:
+    log_probs_N_K_C = gaussian_pool(12, 6, 3).double().log_softmax(-1)
+    state = ExactJointEntropy(torch.zeros(6))
+    state.add(log_probs_N_K_C[0])
+    gain_N = state.gains(log_probs_N_K_C)
+    gain_N[0] = -1
+    best, worst = int(gain_N.argmax()), int(gain_N[1:].argmin()) + 1
+    assert beaten(log_probs_N_K_C.numpy(), [0, best], 1, 5_000).deficit == 0
+    found = beaten(log_probs_N_K_C.numpy(), [0, worst], 1, 5_000)
+    assert 0 < found.error < 0.1 * found.deficit
+    assert abs(found.deficit - float(gain_N[best] - gain_N[worst])) < 4 * found.error
+
+
+@pytest.mark.parametrize(
+    ("pool", "draws", "classes", "k"),
+    [("independent:0.2", 20, 2, 25), ("independent:0.2", 20, 10, 8), ("correlated:0.7", 20, 3, 12)],
+)
+def test_batches_are_worth_what_they_claim_and_no_less_than_their_rivals(
+    pool: str, draws: int, classes: int, k: int
+) -> None:
+    """Where labels tell little and batches are long, thinning once gave nearly all rows the same label."""
+    row = quality(Case("x", "batchbald", pool, N=80, K=draws, C=classes, k=k), seeds=2, configurations=20_000)
+    for bar in verdict([row], []):
+        assert bar["holds"], bar
+    assert row["picks"]["seen"] == 8
+    assert row["picks"]["worst_share_of_best"] > 0.97
+
+
+def test_the_verdict_can_fail() -> None:
+    fine = quality(Case("x", "batchbald", "independent:1", N=20, K=4, C=2, k=2), seeds=2, configurations=2_000)
+    wrong = {
+        **fine,
+        "worth": [0.5 * value for value in fine["worth"]],
+        "possible": 0.0,
+        "picks": {**fine["picks"], "unflagged": 2, "beaten_unflagged": 2},
+    }
+    assert [bar["holds"] for bar in verdict([wrong], [{"case": "y", "rank_correlations": [0.5]}])] == [False] * 7
 
 
 def test_run_writes_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -49,6 +49,25 @@ def test_what_is_held_may_come_with_labels():
     assert not torch.equal(one, two)
 
 
+@pytest.mark.parametrize("name", ["bald", "entropy", "batchbald", "logdet", "random"])
+def test_targets_and_labels_without_a_use_are_refused_like_points_held(name):
+    pool = made(0, 5)
+    for argument, value in {"targets": pool, "labels": [0.0] * 5}.items():
+        for call in (natsel.score, lambda *known, **more: natsel.select(*known, k=1, **more)):
+            with pytest.raises(
+                ValueError, match=rf"^{argument}: \w+ has no use for .*; leave {argument}= out, or use "
+            ):
+                call(name, pool, **{argument: value})
+
+
+def test_labels_are_taken_where_an_option_asks_for_them():
+    probs_N_C = torch.rand(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    layer = FisherFactors.categorical(made(2, 5).features_N_D, probs_N_C / probs_N_C.sum(1, keepdim=True))
+    assert len(natsel.score(natsel.Method(LogDet("true"), Greedy()), layer, labels=[0, 1, 2, 0, 1])) == 5
+    with pytest.raises(ValueError, match="labels: LogDet has no use for known labels"):
+        natsel.score(natsel.Method(LogDet("hard"), Greedy()), layer, labels=[0, 1, 2, 0, 1])
+
+
 def test_refusals():
     pool = made(0, 5)
     draws = natsel.CategoricalSamples.from_probs([[[0.5, 0.5]]])

@@ -52,6 +52,29 @@ def test_golden_scores(case, name, dtype, tolerance):
     assert found.tolist() == pytest.approx(SCORES[case]["expected"][QUANTITIES[name]], abs=tolerance)
 
 
+@pytest.mark.parametrize("disagreement", [1e-4, 1e-3])
+@pytest.mark.parametrize("name", ["bald", "power-bald"])
+def test_small_scores_in_float32_pick_what_float64_would(name, disagreement):
+    generator = torch.Generator().manual_seed(1)
+    logits = 2 * torch.randn(400, 1, 4, generator=generator) + disagreement * torch.randn(
+        400, 20, 4, generator=generator
+    )
+    rounded = CategoricalSamples.from_logits(logits)
+    exact = CategoricalSamples.from_logits(rounded.log_probs_N_K_C.double())
+    assert rounded.log_probs_N_K_C.dtype == torch.float32
+    assert natsel.select(name, rounded, k=100).indices.tolist() == natsel.select(name, exact, k=100).indices.tolist()
+
+
+@pytest.mark.parametrize("name", ["entropy", "variation-ratio", "margin"])
+def test_scores_of_sure_predictions_in_float32_keep_their_digits(name):
+    generator = torch.Generator().manual_seed(1)
+    logits = 20 * torch.randn(200, 1, 4, generator=generator) + 0.1 * torch.randn(200, 5, 4, generator=generator)
+    rounded = CategoricalSamples.from_logits(logits)
+    exact_N = natsel.score(name, CategoricalSamples.from_logits(rounded.log_probs_N_K_C.double()))
+    assert float(exact_N.min()) < 1e-9
+    torch.testing.assert_close(natsel.score(name, rounded), exact_N, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
 @pytest.mark.parametrize(("name", "quantity"), [("ig", "information_gain"), ("surprise", "surprise")])
 @pytest.mark.parametrize("case", SCORES)
@@ -157,7 +180,7 @@ def test_k_may_be_any_whole_number(k):
     assert len(natsel.select("batchbald", random_belief(), k=k)) == 3
 
 
-@pytest.mark.parametrize("k", [3.0, 2.5, "3", None, np.float64(3), [3]])
+@pytest.mark.parametrize("k", [3.0, 2.5, "3", None, np.float64(3), [3], True, False])
 def test_k_must_be_a_whole_number(k):
     with pytest.raises(ValueError, match=r"^k: expected a whole number, found "):
         natsel.select("batchbald", random_belief(), k=k)
@@ -234,6 +257,18 @@ def test_exclude_means_ids_not_positions():
 def test_exclude_wants_integer_ids(exclude):
     with pytest.raises(ValueError, match=r"^exclude: expected (integers, found .*not a mask|numbers, found)"):
         natsel.select("bald", random_belief(), k=1, exclude=exclude)
+
+
+@pytest.mark.parametrize("exclude", [[[0, 1], [2, 3]], np.zeros((2, 2), dtype=np.int64), torch.tensor([[1]])])
+def test_exclude_is_one_list(exclude):
+    with pytest.raises(ValueError, match=r"^exclude: expected a list of ids, found shape \(\d, \d\); "):
+        natsel.select("bald", random_belief(), k=1, exclude=exclude)
+
+
+def test_excluded_ids_beyond_64_bits_are_refused():
+    wrapped = np.array([(1 << 64) - 5], dtype=np.uint64)  # −5 as a signed number
+    with pytest.raises(ValueError, match=r"^exclude: integers must lie in "):
+        natsel.select("bald", random_belief(ids_N=torch.arange(12) - 8), k=1, exclude=wrapped)
 
 
 @pytest.mark.parametrize("exclude", [5, np.int64(5), np.array(5), torch.tensor(5)])

@@ -363,8 +363,10 @@ class Pair:
         offers: Capability = SERVES[type(self.objective), self.kind].offers
         return offers
 
-    def state(self, pool: Pool, device: str = "cpu", seed: int = 0, labels: bool = True) -> Any:
+    def state(self, pool: Pool, device: str = "cpu", seed: int = 0, labels: bool | None = None) -> Any:
+        """With labels where the objective takes them, or as `labels` says."""
         facts = self.objective.facts
+        labels = self.objective.takes_labels if labels is None else labels
         pool = pool.one_gradient() if facts.one_gradient else pool
         belief = pool.belief(device)
         labels_N = torch.from_numpy(pool.labels_N.copy()).to(device) if labels else None

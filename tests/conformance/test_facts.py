@@ -134,10 +134,11 @@ def test_states_declare_submodularity_as_their_objective_does(pair):
 @pairs()
 def test_labels_are_read_where_they_are_needed_and_nowhere_else(pair, device):
     given = pool(pair.kind, weighted=True)
-    scores_N = pair.state(given, device).scores()
     if not pair.objective.facts.needs_labels:
-        assert torch.equal(pair.state(given, device, labels=False).scores(), scores_N)
+        with pytest.raises(ValueError, match=r"^labels: \w+ has no use for known labels; leave labels= out, or use "):
+            pair.state(given, device, labels=True)
         return
+    scores_N = pair.state(given, device).scores()
     with pytest.raises(ValueError, match="labels"):
         pair.state(given, device, labels=False)
     others = replace(given, labels_N=np.roll(given.labels_N, 1))

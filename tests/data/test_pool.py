@@ -133,6 +133,43 @@ def test_more_refusals():
         Pool(np.zeros((3, 1)), [0.5, 1.5, 2.5]).label([0], [np.inf])
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([(1 << 64) - 1, 7], dtype=np.uint64),
+        torch.tensor([(1 << 64) - 1, 7], dtype=torch.uint64),
+        [(1 << 64) - 1, 7],
+        [7, 1 << 70],
+    ],
+    ids=["numpy", "torch", "list", "beyond any type"],
+)
+def test_ids_beyond_64_bits_are_refused_and_never_wrap_around(ids):
+    pool = Pool(np.zeros((3, 1)), ids=[7, -1, 3], classes=ANIMALS)  # −1 is what 2**64 − 1 would wrap to
+    for refused in (
+        lambda: Pool(np.zeros((2, 1)), ids=ids),
+        lambda: pool.position_of(ids),
+        lambda: pool.label(ids, [0, 1]),
+        lambda: pool.ignore(ids),
+    ):
+        with pytest.raises(ValueError, match=r"^ids: integers must lie in -2\*\*63\.\.2\*\*63-1 \(found \d{20,}\)"):
+            refused()
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([0, (1 << 64) - 1], dtype=np.uint64), [0, 1 << 63], [None, 1 << 70]], ids=str
+)
+def test_labels_beyond_64_bits_are_refused_and_never_unknown(labels):
+    for classes in ((), ANIMALS):
+        with pytest.raises(ValueError, match=r"^labels: integers must lie in "):
+            Pool(np.zeros((2, 1)), labels, classes=classes)
+
+
+def test_floats_that_skip_whole_numbers_are_no_classes():
+    for number in (1e19, -1e19, 2.0**53 + 2):
+        with pytest.raises(ValueError, match=r"^labels: expected classes, found "):
+            Pool(np.zeros((2, 1)), [0.0, number], regression=False)
+
+
 def test_nothing_is_allowed_everywhere():
     for pool in (Pool(np.zeros((0, 2))), Pool(np.zeros((2, 2)), ids=[7, 3]), Pool(np.zeros((0, 2)), ids=[])):
         pool.label([], [])

@@ -184,3 +184,56 @@ def test_weights_need_not_be_normalised():
     for score in (information_gain, surprise, posterior_log_weights):
         expected = score(log_probs_N_K_C, labels_N, log_weights_K)
         near(score(log_probs_N_K_C, labels_N, log_weights_K + 0.7), expected)
+
+
+def nearly_agreed(disagreement, dtype=torch.float32, sharpness=2.0):
+    """Draws whose logits differ by this little, in a type; and the same numbers in float64, with rows summing to 1."""
+    generator = torch.Generator().manual_seed(0)
+    logits_N_1_C = sharpness * torch.randn(300, 1, 4, generator=generator)
+    log_probs_N_K_C = (logits_N_1_C + disagreement * torch.randn(300, 20, 4, generator=generator)).log_softmax(-1)
+    return log_probs_N_K_C.to(dtype), log_probs_N_K_C.to(dtype).double().log_softmax(-1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("disagreement", [1e-4, 1e-3, 1e-2])
+def test_small_mutual_information_in_float32_is_not_rounding(disagreement, weighted):
+    rounded_N_K_C, exact_N_K_C = nearly_agreed(disagreement)
+    log_weights_K = torch.linspace(-2, 0, 20, dtype=torch.float64).log_softmax(0) if weighted else None
+    rounded_N_K_C[0, :, 3] = exact_N_K_C[0, :, 3] = -math.inf  # zeros go the same way
+    exact_N = mutual_information(exact_N_K_C.log_softmax(-1), log_weights_K)
+    score_N = mutual_information(rounded_N_K_C, log_weights_K)
+    assert score_N.dtype == torch.float32
+    assert float(exact_N.median()) < 1e-4
+    torch.testing.assert_close(score_N.double(), exact_N, rtol=1e-6, atol=1e-14)
+
+
+def test_mutual_information_in_float32_is_never_negative():
+    rounded_N_K_C, _ = nearly_agreed(0.0)
+    assert bool((mutual_information(rounded_N_K_C, clamp=False) < 0).any())
+    assert bool((mutual_information(rounded_N_K_C) >= 0).all())
+    assert float(mutual_information(rounded_N_K_C).max()) < 1e-14
+
+
+def test_small_mutual_information_in_float32_has_the_gradient_of_float64():
+    gradients = []
+    for log_probs_N_K_C in nearly_agreed(1e-3):
+        log_probs_N_K_C = log_probs_N_K_C.detach().requires_grad_()
+        mutual_information(log_probs_N_K_C, clamp=False).sum().backward()
+        gradients.append(log_probs_N_K_C.grad.double())
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-2, atol=3e-8)
+
+
+def test_entropy_of_sure_predictions_in_float32_is_not_rounding():
+    rounded_N_K_C, exact_N_K_C = nearly_agreed(0.1, sharpness=20.0)
+    exact_N = predictive_entropy(exact_N_K_C)
+    assert float(exact_N.min()) < 1e-9
+    torch.testing.assert_close(predictive_entropy(rounded_N_K_C).double(), exact_N, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("score", [information_gain, surprise])
+def test_what_little_a_known_label_tells_is_not_rounding_in_float32(score):
+    rounded_N_K_C, _ = nearly_agreed(1e-3)
+    labels_N = torch.arange(300) % 4
+    exact_N = score(rounded_N_K_C.double(), labels_N)
+    assert score(rounded_N_K_C, labels_N).dtype == torch.float32
+    torch.testing.assert_close(score(rounded_N_K_C, labels_N).double(), exact_N, rtol=1e-6, atol=1e-14)

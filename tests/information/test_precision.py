@@ -122,5 +122,66 @@ def test_a_ridge_is_only_added_where_one_is_needed():
     assert ridge == 0
     assert torch.equal(mended, symmetric(matrix))
     assert with_ridge(torch.zeros(2, 2))[1] > 0
-    indefinite = torch.diag(torch.tensor([1.0, -0.5], dtype=torch.float64))
-    assert with_ridge(indefinite)[1] > 0.5
+    rounded = torch.diag(torch.tensor([1.0, -3e-7], dtype=torch.float64))
+    assert 0 < with_ridge(rounded)[1] < 1e-4
+
+
+@pytest.mark.parametrize("least", [-1e-4, -0.5, -1.0, -1e3])
+def test_a_matrix_that_is_clearly_negative_gets_no_ridge(least):
+    vectors, _ = torch.linalg.qr(positive(WEIGHTS, 0))
+    values = torch.linspace(0.1, 1.0, WEIGHTS, dtype=torch.float64)
+    values[3] = least
+    matrix = symmetric(vectors @ values.diag() @ vectors.T)
+    for refused in (with_ridge, cholesky, Dense):
+        with pytest.raises(
+            NotPositiveDefinite, match=rf"^precision: the matrix has eigenvalues from {least:.4g} to 1,"
+        ):
+            refused(matrix)
+
+
+def test_precisions_of_the_wrong_sign_are_refused_and_say_so():
+    wrong = r"^precision: .*; a Hessian of the log-likelihood has the wrong sign for a precision: pass its negative$"
+    for refused in (
+        lambda: Dense(-positive(WEIGHTS, 0)),
+        lambda: Diagonal(-positive(WEIGHTS, 0).diagonal()),
+        lambda: Kronecker(-positive(OUTPUTS, 0), positive(FEATURES, 0)),
+        lambda: Kronecker(-positive(OUTPUTS, 0), -positive(FEATURES, 0)),
+        lambda: LowRank([[1.0, 0.0]], [-3.0], 1.0),
+        lambda: with_ridge(-positive(WEIGHTS, 0)),
+        lambda: with_ridge(-torch.eye(2)),
+    ):
+        with pytest.raises(NotPositiveDefinite, match=wrong):
+            refused()
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("high", "'high'"),
+        ("2.0", "'2.0'"),
+        (None, "None"),
+        (True, "True"),
+        ([[1.0, 2.0], [3.0]], "list"),
+        (1j, "complex"),
+    ],
+)
+def test_what_is_no_number_is_no_precision(given, found):
+    for form in (Isotropic, Diagonal, Dense):
+        with pytest.raises(ValueError, match=rf"^precision: expected a number or an array of numbers, found {found}; "):
+            form(given)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_numbers_whose_products_float64_cannot_hold_are_no_precision(size):
+    eye = torch.eye(2, dtype=torch.float64)
+    for refused in (
+        lambda: Isotropic(size),
+        lambda: Diagonal([1.0, size]),
+        lambda: Dense(size * eye),
+        lambda: Kronecker(eye, size * eye),
+        lambda: LowRank([[1.0, 0.0]], [size], size),
+    ):
+        with pytest.raises(
+            NotPositiveDefinite, match=r"^precision: found numbers of size 1e.300, .*rescale the features$"
+        ):
+            refused()

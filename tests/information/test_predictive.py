@@ -233,6 +233,16 @@ def test_float32_at_a_hundred_millionth_of_a_nat():
     assert (naive_N < 0).any(), "the plain form would do here: the test tests nothing"
 
 
+def test_float32_of_draws_a_millionth_apart():
+    """One rounding of the mean is as large as what such draws differ by: it must not look like a difference."""
+    generator = torch.Generator().manual_seed(0)
+    normal = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    made = [normal(points, 1, 10) + 1e-6 * normal(points, 100, 10) for points in (30, 20)]
+    pool, about = (logits.log_softmax(-1).float() for logits in made)
+    for form in (epig, epig_chi2):
+        torch.testing.assert_close(form(pool, about), form(pool.double(), about.double()), rtol=0.1, atol=0)
+
+
 @pytest.mark.parametrize("about", [1, 4, 30, 300])
 @pytest.mark.parametrize("spread", [0.05, 0.2, 0.6, 2.0])
 def test_float32_has_as_many_digits_with_few_targets(about, spread):
@@ -260,6 +270,26 @@ def test_what_targets_hardly_know_of_keeps_its_digits_at_a_glance():
     ratio_N = rough_N / expected_N
     assert float(expected_N[0]) < 1e-10
     assert ((ratio_N > 0.5) & (ratio_N < 2)).all(), ratio_N.tolist()
+
+
+@pytest.mark.parametrize("weak", [1e-1, 1e-2, 1e-3, 1e-4])
+def test_what_targets_know_a_little_of_is_not_dropped_at_a_glance(weak):
+    """Targets depend on one thing strongly and on another weakly, candidates on the second alone: all that is worth
+    learning about them is in a small root of the second moment. Twice the glance must stay a ceiling.
+    """
+    bits = torch.tensor([[(k >> b) & 1 for b in range(3)] for k in range(8)], dtype=torch.float64) - 0.5
+    strength_M = torch.linspace(1, 3, 20, dtype=torch.float64)[:, None]
+    logits = torch.linspace(0.5, 2, 5, dtype=torch.float64)[:, None] * bits[:, 1], strength_M * bits[:, 0]
+    logits = logits[0], logits[1] + weak * bits[:, 1]
+    pool, about = (torch.stack([x, -x], -1).log_softmax(-1) for x in logits)
+    assert Targets(about).pairs > 8  # the factor is made of roots
+    found_N, exact_N = epig_chi2(pool, about), epig(pool, about)
+    assert (2 * found_N >= exact_N).all()
+    p_N_C, q_M_C = pool.exp().mean(1), about.exp().mean(1)
+    a_N_K_C, b_M_K_C = pool.exp() / p_N_C[:, None] - 1, about.exp() / q_M_C[:, None] - 1
+    r_N_C_M_C = torch.einsum("nkc,mkd->ncmd", a_N_K_C, b_M_K_C) / 8
+    expected_N = 0.5 * (p_N_C[:, :, None, None] * q_M_C * r_N_C_M_C.square()).sum((1, 2, 3)) / 20
+    torch.testing.assert_close(found_N, expected_N, rtol=1e-6, atol=0)
 
 
 # Memory.

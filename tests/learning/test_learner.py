@@ -6,9 +6,11 @@ import torch
 
 from learning.committee import Committee, Lines, blobs, pool
 from natsel import EIG, CategoricalSamples, Method, Power, select
+from natsel.choose import METHODS
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.learning import ActiveLearner
+from natsel.learning.asking import part_of
 from natsel.seeds import derive
 from natsel.store import Journal
 
@@ -282,6 +284,14 @@ def test_candidates_look_at_a_seeded_part_of_what_is_free():
     free = np.setdiff1d(np.arange(60), one.labelled_ids)
     part = np.sort(np.random.default_rng(derive(3, "part", 1)).choice(54, 20, replace=False))
     assert set(batches[0]) <= set(free[part])
+
+
+def test_a_part_of_the_pool_is_in_the_order_of_the_pool():
+    """Ties go to the point that comes first, so that order decides; ids need not rise along the pool."""
+    ids = np.random.default_rng(0).permutation(100)
+    part = part_of(ids, METHODS["bald"], 2, 40, seed=1)
+    assert len(set(part)) == 40
+    assert part.tolist() == [one for one in ids if one in set(part)]
 
 
 def test_random_believes_about_no_more_than_it_picks():

@@ -409,6 +409,19 @@ def test_the_same_seed_gives_the_same_run():
     assert run(0).picked_ids.tolist() != run(1).picked_ids.tolist()
 
 
+def test_targets_are_for_methods_that_look_at_some():
+    """Methods are compared under one call: those about no targets do as they would without."""
+    data, picks = steps(40), []
+    for targets in (None, steps(10, 5).inputs):
+        run = learn_online(Thresholds(), Pool.of(data), "bald", k=3, budget=12, targets=targets)
+        picks.append(run.picked_ids.tolist())
+    assert picks[0] == picks[1]
+    assert (
+        learn_online(Thresholds(), Pool.of(data), "epig", k=3, budget=12, targets=targets).picked_ids.tolist()
+        != picks[0]
+    )
+
+
 def test_joint_gaussians_learn_online_without_any_draws():
     data, targets = slopes(30), slopes(10, seed=4)
     picks = []

@@ -54,6 +54,28 @@ def probs_of(module, inputs):
         return module(torch.as_tensor(inputs)).softmax(1).double()
 
 
+def test_networks_that_fit_whole_are_not_sketched():
+    whole = Gradients.around(network(), LABELLED, sketch=None, prior_precision=0.4, device="cpu")
+    for sketch in (512, 27, Sketch(27)):
+        model = Gradients.around(network(), LABELLED, sketch=sketch, prior_precision=0.4, device="cpu")
+        belief = model.believe(POOL.inputs)
+        assert torch.equal(belief.rows_N_R_P, whole.believe(POOL.inputs).rows_N_R_P)
+        assert belief.precision.same(whole.precision)
+        assert belief.draws_id == whole.believe(POOL.inputs).draws_id
+    smaller = Gradients.around(network(), LABELLED, sketch=26, prior_precision=0.4, device="cpu")
+    assert smaller.believe(POOL.inputs).rows_N_R_P.shape == (7, 3, 26)
+
+
+def test_a_network_of_float64_has_gradients_in_float64():
+    inputs = np.random.default_rng(0).normal(size=(9, 2))
+    model = Gradients.around(network().double(), Examples(inputs, np.arange(9) % 3), prior_precision=0.4, device="cpu")
+    rows_N_R_P = model.believe(inputs).rows_N_R_P
+    pi = network().double().eval()(torch.from_numpy(inputs[:1]))[0].softmax(0).detach()
+    jacobian_C_P = jacobian(network().double(), inputs[0])
+    expected = jacobian_C_P.T @ (pi.diag() - pi[:, None] * pi) @ jacobian_C_P
+    torch.testing.assert_close(rows_N_R_P[0].T @ rows_N_R_P[0], expected, rtol=1e-12, atol=1e-14)
+
+
 def test_expected_rows_are_the_root_of_the_gauss_newton_matrix():
     module = network()
     belief = Gradients.around(module, LABELLED, sketch=None, prior_precision=0.4, device="cpu").believe(POOL.inputs)

@@ -173,7 +173,7 @@ def test_a_sample_of_the_ground_stands_for_the_pool():
     whole = state_of(FacilityLocation(ground=10**6), pool)
     torch.testing.assert_close(whole.scores(), exact_N)
     for wrong in (0, -3, 2.5, "all"):
-        with pytest.raises(ValueError, match="ground: expected a whole number of points to cover"):
+        with pytest.raises(ValueError, match="ground: expected a whole number of at least 1 or None, found "):
             FacilityLocation(ground=wrong)
 
 

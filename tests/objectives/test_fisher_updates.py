@@ -101,6 +101,22 @@ def walk(objective, pool, targets) -> None:
     assert torch.equal(found.scores(), alone_N), "scores are of points taken alone"
 
 
+@every_form
+def test_what_remains_of_epig_is_all_that_the_weights_know_of_the_targets(shape, kind, held):
+    """½ Σ_j v_j ln det(I + K_j) exactly, now and after every point: twice as much would still be a bound."""
+    pool, targets = made(shape, kind, held)
+    shares_M = np.arange(len(targets)) + 1.0
+    shares_M /= shares_M.sum()
+    found = state(EPIG(), pool, Targets(targets, weights=torch.tensor(shares_M)))
+    (fisher_N_P_P, held_P_P), (target_M_P_P, _) = dense(pool), dense(targets)
+    now = held_P_P.numpy()
+    for position in (1, 0, 2):
+        gap_M = np.linalg.slogdet(now + target_M_P_P.numpy())[1] - np.linalg.slogdet(now)[1]
+        assert found.remaining == pytest.approx(0.5 * shares_M @ gap_M, rel=1e-8)
+        found.add(position)
+        now = now + fisher_N_P_P[position].numpy()
+
+
 @every_objective
 @every_form
 def test_every_form_follows_dense_algebra(objective, shape, kind, held):

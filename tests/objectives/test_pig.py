@@ -202,6 +202,25 @@ def test_one_target_makes_them_equal_and_weights_average(kind):
         score(Method(JPIG(), TopK()), pool, labels=labels, targets=weighed)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_average_gains_and_values_too(kind):
+    """After points were taken as before: what a batch tells about targets of weights is the mean over single ones."""
+    pool, labels, targets = belief_and_targets(kind, seed=3)
+    weights = torch.tensor([3.0, 0.0, 1.0], dtype=torch.float64)
+    whole = Targets(targets.belief, weights=weights, labels=targets.labels)
+    alone = [Targets(targets.belief[[j]], labels=targets.labels[j : j + 1]) for j in range(3)]
+    state, *single = (read(PIG(), pool, Reading(aims, labels, torch.Generator())) for aims in (whole, *alone))
+    every, taken = torch.arange(len(pool)), []
+    for position in (4, 1, 3):
+        mean_gains = sum(share * one.gains(every) for share, one in zip(weights / 4, single, strict=True))
+        torch.testing.assert_close(state.gains(every), mean_gains)
+        taken.append(position)
+        shares = list(zip((weights / 4).tolist(), single, strict=True))
+        assert state.add(position) == pytest.approx(sum(share * one.add(position) for share, one in shares))
+        values = [share * one.value(torch.tensor(taken)) for share, one in shares]
+        assert state.value(torch.tensor(taken)) == pytest.approx(sum(values))
+
+
 def test_gaussian_values_against_densities():
     pool, labels, targets = belief_and_targets(GaussianFeatures, seed=5)
     both = torch.cat([pool.features_N_D, targets.belief.features_N_D])

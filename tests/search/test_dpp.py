@@ -202,9 +202,9 @@ def test_large_pools_in_seconds_and_better_than_chance():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match=r"^limit: found -1"):
+    with pytest.raises(ValueError, match=r"^limit: expected a whole number of at least 0, found -1; "):
         KDPP(limit=-1)
-    with pytest.raises(ValueError, match=r"^steps: found -5"):
+    with pytest.raises(ValueError, match=r"^steps: expected a whole number of at least 0 or None, found -5; "):
         KDPP(steps=-5)
     with pytest.raises(ValueError, match=r"^k: asked for 3 of 2"):
         run(Rows(rows(2, 2)), 3)

@@ -194,7 +194,7 @@ def test_where_all_sets_are_impossible_the_numbers_stay_finite():
 
 def test_bad_input_is_refused():
     for wrong in (0.5, math.inf, math.nan):
-        with pytest.raises(ValueError, match=r"^oversample: found"):
+        with pytest.raises(ValueError, match=r"^oversample: (found|expected)"):
             ForwardBackward(oversample=wrong)
     with pytest.raises(ValueError, match=r"^k: asked for 3 of 1"):
         run(Cover([{1}, {2}]), 3, allowed=[True, False])

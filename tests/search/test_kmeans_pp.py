@@ -162,7 +162,7 @@ def test_excluded_points_have_no_say():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match=r"^first: expected largest or uniform, found 'max_norm'"):
+    with pytest.raises(ValueError, match=r"^first: expected 'largest' or 'uniform', found 'max_norm'"):
         KMeansPP(first="max_norm")
     bad = Places([[1.0], [math.nan], [math.inf]])
     with pytest.raises(ValueError, match=r"^sizes: nan at position 1 \(2 in all\)"):

@@ -6,6 +6,7 @@ from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
 from natsel.beliefs.fisher import FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
 from natsel.beliefs.targets import Targets
+from natsel.beliefs.two_models import TwoModels
 
 __all__ = [
     "Belief",
@@ -17,4 +18,5 @@ __all__ = [
     "GaussianSamples",
     "NoSurvivingDraw",
     "Targets",
+    "TwoModels",
 ]

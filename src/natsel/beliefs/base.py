@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_indices
+from natsel.beliefs.arrays import as_device, as_indices
 
 
 class Belief:
@@ -48,10 +48,11 @@ class Belief:
 
     def to(self, device: torch.device | str) -> Self:
         """The same belief on another device."""
+        device = as_device(device)
         return self._trusted(**{name: getattr(self, name).to(device) for name in self.points + self.draws})
 
     def save(self, path: str | Path) -> None:
-        """Write to `.safetensors` or `.npz`; nothing is pickled."""
+        """Write every field to `.safetensors` or `.npz`; nothing is pickled."""
         from natsel.beliefs.files import save
 
         save(self, path)

@@ -46,7 +46,7 @@ class CategoricalSamples(Weighted, Belief):
         _check_shape(log_probs_N_K_C, "log_probs_N_K_C")
         device = log_probs_N_K_C.device
         self._set(
-            log_probs_N_K_C=_normalised(log_probs_N_K_C, half=is_half(self.log_probs_N_K_C)),
+            log_probs_N_K_C=_normalised(log_probs_N_K_C, is_half(self.log_probs_N_K_C), "log_probs_N_K_C"),
             log_weights_K=checked_log_weights(self.log_weights_K, log_probs_N_K_C.shape[1], device),
             ids_N=checked_ids(self.ids_N, log_probs_N_K_C.shape[0], device),
         )
@@ -78,7 +78,7 @@ class CategoricalSamples(Weighted, Belief):
                 f"probs_N_K_C: probabilities cannot be negative (smallest {float(probs.min()):.4g});"
                 " pass log probabilities to CategoricalSamples or logits to from_logits"
             )
-        return cls(_normalised(probs.log(), half=is_half(probs_N_K_C)), log_weights_K, **names)
+        return cls(_normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, **names)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -135,8 +135,10 @@ def _check_shape(array: Tensor, name: str) -> None:
         raise ValueError(f"{name}: needs at least one draw and one class, found shape {tuple(array.shape)}")
 
 
-def _normalised(log_probs_N_K_C: Tensor, half: bool) -> Tensor:
-    """The same log probabilities with rows summing to one; refuses rows that are off by more than rounding."""
+def _normalised(log_probs_N_K_C: Tensor, half: bool, name: str) -> Tensor:
+    """The same log probabilities with rows summing to one; refuses rows that are off by more than rounding, by the name
+    of what was given.
+    """
     count, draws, classes = log_probs_N_K_C.shape
     if count == 0:
         return log_probs_N_K_C
@@ -156,10 +158,13 @@ def _normalised(log_probs_N_K_C: Tensor, half: bool) -> Tensor:
         row = int((off_N <= tolerance).logical_not().nonzero()[0])
         sums_K = sums(slice(row, row + 1))[0]
         draw = int(((sums_K - 1).abs() <= tolerance).logical_not().nonzero()[0])
+        if bool(log_probs_N_K_C[row, draw].isnan().any()):
+            found = f"found NaN in row {row}, draw {draw}"
+            raise ValueError(f"{name}: {found}; check the model's output before scoring")
+        others = "probabilities through from_probs" if name == "log_probs_N_K_C" else "log probabilities as they are"
         raise ValueError(
-            f"log_probs_N_K_C: rows must sum to 1 in probability (row {row}, draw {draw} sums to"
-            f" {float(sums_K[draw]):.6g}); pass logits through CategoricalSamples.from_logits, probabilities through"
-            " from_probs"
+            f"{name}: rows must sum to 1 in probability (row {row}, draw {draw} sums to {float(sums_K[draw]):.6g});"
+            f" pass logits through CategoricalSamples.from_logits, {others}"
         )
     if worst <= rounding:
         return log_probs_N_K_C

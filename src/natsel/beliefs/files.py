@@ -1,10 +1,11 @@
 """Beliefs in files, and predictions of other programs read as beliefs.
 
-`save` and `load` keep a belief exactly: every tensor bit for bit, and beside them the kind of belief, a
-format version and the name of its draws. `read_predictions` takes raw arrays or tables; what their numbers
-mean is said by the caller and checked, never guessed.
+`save` and `load` keep a belief exactly: every tensor bit for bit, and beside them the kind of belief, a format version
+and what else its fields hold (`natsel.beliefs.storage`). `read_predictions` takes raw arrays or tables; what their
+numbers mean is said by the caller and checked, never guessed.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,11 +17,9 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
+from natsel.beliefs.storage import FORMAT, described_by_format_1, kind_called, put_together, taken_apart, wrong_fields
 from natsel.beliefs.tables import read_table, text_ids
-from natsel.containers import Arrays, open_arrays, read_npy, write_arrays
-from natsel.information.precision import FORMS, Precision
-
-FORMAT = 1
+from natsel.containers import Arrays, open_arrays, read_npy, readable, write_arrays
 
 Kind = Literal["log-probs", "probs", "logits"]
 _NAMES: dict[Kind, str] = {"log-probs": "log probabilities", "probs": "probabilities", "logits": "logits"}
@@ -41,23 +40,17 @@ def save(belief: Belief, path: str | Path) -> None:
     ...     load(f"{folder}/belief.npz").log_probs_N_K_C.exp()
     tensor([[[0.5000, 0.5000]]], dtype=torch.float64)
     """
+    tensors, description = taken_apart(belief)
     texts = {"natsel_format": str(FORMAT), "natsel_kind": type(belief).__name__}
-    texts |= {name: getattr(belief, name) for name in belief.named}
-    tensors: dict[str, Tensor] = {}
-    for name in belief.points + belief.draws:
-        value = getattr(belief, name)
-        if isinstance(value, Precision):
-            texts[name] = value.kind
-            tensors |= {f"{name}.{part}": tensor.detach().cpu() for part, tensor in value.tensors().items()}
-        else:
-            tensors[name] = value.detach().cpu()
-    if belief.draws_id is not None:
-        texts["draws_id"] = belief.draws_id
-    write_arrays(path, tensors, texts)
+    write_arrays(path, tensors, texts | {"natsel_fields": json.dumps(description)})
 
 
 def load(path: str | Path) -> Belief:
-    """Read back what `save` wrote."""
+    """Read back what `save` wrote.
+
+    Files of format 1 do not hold what labels told a belief: evidence and surprise of draws count from the file on, and
+    `with_weights_of` refuses Gaussian features that may have seen labels.
+    """
     return _load(open_arrays(path), path)
 
 
@@ -120,32 +113,21 @@ def _checked_path(path: str | Path) -> Path:
 
 
 def _load(arrays: Arrays, path: str | Path) -> Belief:
-    kinds = {kind.__name__: kind for kind in Belief.__subclasses__()}  # natsel.beliefs has imported them all
     name, version = arrays.texts.get("natsel_kind"), arrays.texts.get("natsel_format", "")
     if name is None:
         raise ValueError(f"path: {path} holds arrays but no belief; read it with natsel.beliefs.files.read_predictions")
     if not version.isdecimal() or int(version) > FORMAT:
         raise ValueError(f"path: {path} has format {version!r}, this natsel reads up to {FORMAT}; upgrade natsel")
-    if name not in kinds:
-        raise ValueError(f"path: {path} holds an unknown kind of belief {name!r}; known are {', '.join(sorted(kinds))}")
-    kind = kinds[name]
-    later = {"mean"} - arrays.shapes.keys()  # fields younger than the format, which have a default
-    fields = tuple(field for field in kind.points + kind.draws if field not in later)
-    forms = {field: FORMS[arrays.texts[field]] for field in kind.draws if arrays.texts.get(field) in FORMS}
-    parts = {field: tuple(f"{field}.{part}" for part in form.parts) for field, form in forms.items()}
-    wanted = (name for field in fields for name in parts.get(field, (field,)))
-    lost = [name for name in (*wanted, *kind.named) if name not in arrays.shapes and name not in arrays.texts]
-    if lost:
-        raise ValueError(f"path: {path} lacks {', '.join(lost)}, which every {name} has; write it again")
-    stored = {field: torch.as_tensor(arrays.read(field)) for field in fields if field not in forms}
-    made = {
-        field: form(*(torch.as_tensor(arrays.read(name)) for name in parts[field])) for field, form in forms.items()
-    }
-    words = {field: arrays.texts[field] for field in kind.named}
-    belief = kind(**stored, **made, **words, draws_id=arrays.texts.get("draws_id"))  # type: ignore[call-arg]
-    # Making a belief checks it, and may round weights or rows once more: the stored bits are put back.
-    same = {field: t for field, t in stored.items() if t.dtype == getattr(belief, field).dtype}
-    return belief._trusted(**same)
+    kind = kind_called(name, f"path: {path}")
+    if int(version) == 1:
+        description = described_by_format_1(kind, arrays.shapes, arrays.texts)
+    else:
+        with readable(Path(path)):
+            description = dict(json.loads(arrays.texts["natsel_fields"]))
+    wrong = wrong_fields(kind, description, arrays.shapes)
+    if wrong is not None:
+        raise ValueError(f"path: {path} {wrong}")
+    return put_together(kind, description, lambda tensor: torch.as_tensor(arrays.read(tensor)))
 
 
 def _categorical(belief: Belief, path: Path, kind: Kind | None) -> CategoricalSamples:

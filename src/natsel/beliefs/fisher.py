@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_integers, as_tensor, is_half
+from natsel.beliefs.arrays import as_integers, as_tensor, check_numbers, is_half
 from natsel.beliefs.base import Belief
 from natsel.beliefs.draws import checked_ids
 from natsel.information.factors import OuterFactors, RowFactors
@@ -21,6 +21,8 @@ from natsel.information.output_curvature import Kind
 from natsel.information.positive_definite import in_float64, with_ridge
 from natsel.information.precision import Dense, Diagonal, Isotropic, Precision
 from natsel.memory import chunked
+
+_FEATURES = ("points", "features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class FisherFactors(Belief):
     named: ClassVar[tuple[str, ...]] = ("kind",)
 
     def __post_init__(self) -> None:
-        features_N_D = _table(self.features_N_D, "features_N_D", ("points", "features"))
+        features_N_D = _table(self.features_N_D, "features_N_D", _FEATURES)
         outputs_N_C = _table(self.outputs_N_C, "outputs_N_C", ("points", "outputs")).to(features_N_D.device)
         if self.kind not in get_args(Kind):
             raise ValueError(f"kind: expected {', '.join(get_args(Kind))}, found {self.kind!r}; choose one of them")
@@ -87,8 +89,13 @@ class FisherFactors(Belief):
         [[0.5]]
         """
         probs_N = as_tensor(probs_N, "probs_N").double()
-        if not bool(((probs_N >= 0) & (probs_N <= 1)).all()):
-            raise ValueError("probs_N: expected probabilities from 0 to 1, found others; apply the sigmoid to logits")
+        features_N_D = _table(features_N_D, "features_N_D", _FEATURES)
+        _check_each(probs_N, "probs_N", len(features_N_D))
+        wrong = probs_N[~((probs_N >= 0) & (probs_N <= 1))]
+        if len(wrong):
+            raise ValueError(
+                f"probs_N: expected probabilities from 0 to 1, found {float(wrong[0]):.4g}; apply the sigmoid to logits"
+            )
         return cls(features_N_D, (probs_N * (1 - probs_N)).sqrt()[:, None], "diagonal", precision, **names)
 
     @classmethod
@@ -100,10 +107,20 @@ class FisherFactors(Belief):
         >>> FisherFactors.gaussian([[1.0]], noise=4.0).outputs_N_C.tolist()
         [[0.5]]
         """
-        features_N_D = as_tensor(features_N_D, "features_N_D")
+        features_N_D = _table(features_N_D, "features_N_D", _FEATURES)
+        if not isinstance(outputs, int) or isinstance(outputs, bool) or outputs < 1:
+            raise ValueError(f"outputs: expected a whole number of at least 1, found {outputs!r}; the default is 1")
         noise_N = as_tensor(noise, "noise").double().to(features_N_D.device)
-        if not bool(((noise_N > 0) & noise_N.isfinite()).all()) or noise_N.ndim > 1:
-            raise ValueError("noise: expected positive variances, one or one a point; add a noise floor")
+        if noise_N.ndim > 1 or noise_N.numel() not in (1, len(features_N_D)):
+            raise ValueError(
+                f"noise: expected one variance or one for each of {len(features_N_D)} points, found shape"
+                f" {tuple(noise_N.shape)}; pass as many"
+            )
+        wrong = noise_N[~((noise_N > 0) & noise_N.isfinite())]
+        if len(wrong):
+            raise ValueError(
+                f"noise: variances must be positive and finite, found {float(wrong[0]):.4g}; add a noise floor"
+            )
         roots_N_C = noise_N.rsqrt().reshape(-1, 1).expand(len(features_N_D), outputs)
         return cls(features_N_D, roots_N_C.contiguous(), "diagonal", precision, **names)
 
@@ -115,8 +132,13 @@ class FisherFactors(Belief):
         [[2.0]]
         """
         rates_N = as_tensor(rates_N, "rates_N").double()
-        if not bool((rates_N >= 0).all()):
-            raise ValueError("rates_N: expected rates from 0 on, found negative ones; apply the exponential to logits")
+        features_N_D = _table(features_N_D, "features_N_D", _FEATURES)
+        _check_each(rates_N, "rates_N", len(features_N_D))
+        wrong = rates_N[~((rates_N >= 0) & rates_N.isfinite())]
+        if len(wrong):
+            raise ValueError(
+                f"rates_N: expected rates from 0 on, found {float(wrong[0]):.4g}; apply the exponential to log-rates"
+            )
         return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, **names)
 
     @property
@@ -208,6 +230,13 @@ def sampled_labels(probs_N_C: Tensor, generator: torch.Generator) -> Tensor:
     return chunked(work, count, 32 * classes, probs_N_C.device)
 
 
+def _check_each(values_N: Tensor, name: str, count: int) -> None:
+    if values_N.shape != (count,):
+        raise ValueError(
+            f"{name}: expected one number for each of {count} points, found shape {tuple(values_N.shape)}; pass as many"
+        )
+
+
 def _table(values: Any, name: str, axes: tuple[str, ...]) -> Tensor:
     table = as_tensor(values, name)
     if not table.is_floating_point():
@@ -216,9 +245,7 @@ def _table(values: Any, name: str, axes: tuple[str, ...]) -> Tensor:
         raise ValueError(
             f"{name}: expected axes ({', '.join(axes)}), found shape {tuple(table.shape)}; reshape it to them"
         )
-    if not bool(table.isfinite().all()):
-        row = int(table.flatten(1).isfinite().all(1).logical_not().nonzero()[0])
-        raise ValueError(f"{name}: found NaN or infinity in row {row}; check the model's output before scoring")
+    check_numbers(table, name)
     return table
 
 
@@ -230,9 +257,11 @@ def _probabilities(probs_N_C: Tensor, half: bool) -> Tensor:
     wrong_N = ~(off_N <= tolerance) | (probs_N_C < 0).any(1)
     if bool(wrong_N.any()):
         row = int(wrong_N.nonzero()[0])
+        least = float(probs_N_C[row].min())
+        found = f"{least:.6g}" if least < 0 else f"a sum of {float(sums_N[row]):.6g}"
         raise ValueError(
-            f"outputs_N_C: expected probabilities that sum to 1, found {float(sums_N[row]):.6g} in row {row}; apply the"
-            " softmax to logits"
+            f"outputs_N_C: expected probabilities that sum to 1, found {found} in row {row}; apply the softmax to"
+            " logits"
         )
     rounding = 1e-12 if probs_N_C.dtype == torch.float64 else 4e-6
     if len(off_N) == 0 or float(off_N.max()) <= rounding:

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_indices, as_tensor
+from natsel.beliefs.arrays import LARGEST, as_indices, as_tensor, check_numbers
 from natsel.beliefs.base import Belief
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
-from natsel.beliefs.updates import Update, gaussian_update
+from natsel.beliefs.updates import Update, gaussian_update, short_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,8 @@ class GaussianSamples(Weighted, Belief):
     def features(self) -> "GaussianFeatures":
         """The jointly Gaussian belief with the same first two moments: Φ_nk = √w_k (mean_nk − Σ_k w_k mean_nk).
 
+        The space of these features belongs to the weights: after labels it goes by a draws_id of its own.
+
         >>> GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]]).features().noise_N.tolist()
         [0.5]
         """
@@ -61,7 +63,10 @@ class GaussianSamples(Weighted, Belief):
         mean_N = mean_N_K @ weights_K
         centred_N_K = mean_N_K - mean_N[:, None]
         noise_N = self.variance_N_K.double() @ weights_K
-        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, self.draws_id, self.ids_N, mean_N)
+        draws_id = self.draws_id
+        if draws_id is not None and self.learnt is not None:
+            draws_id = f"{draws_id} given {short_name(self.log_weights_K)}"
+        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids_N, mean_N)
 
     def condition(self, points: Any, labels: Any) -> Self:
         """The belief after seeing real labels at some of its points, by re-weighting the draws.
@@ -109,7 +114,8 @@ class GaussianFeatures(Belief):
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
     mean: Any = 0.0
-    updates: tuple[Update, ...] = field(default=(), init=False, repr=False)
+    # What labels did, in order; None where a file of format 1 did not tell whether there were any.
+    updates: tuple[Update, ...] | None = field(default=(), init=False, repr=False)
 
     points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "ids_N", "mean")
 
@@ -141,8 +147,8 @@ class GaussianFeatures(Belief):
 
     @property
     def log_evidence(self) -> float:
-        """ln p of all labels conditioned on so far; 0 before the first."""
-        return sum((update.log_evidence for update in self.updates), 0.0)
+        """ln p of all labels conditioned on so far; 0 before the first, NaN where a file of format 1 did not tell."""
+        return math.nan if self.updates is None else sum((update.log_evidence for update in self.updates), 0.0)
 
     def condition(self, points: Any, labels: Any) -> Self:
         """The belief after seeing real labels at some of its points: the exact Gaussian posterior.
@@ -173,11 +179,14 @@ class GaussianFeatures(Belief):
             raise ValueError(
                 f"other: expected GaussianFeatures, found {type(other).__name__}; predict both with one model"
             )
+        if self.updates is None or other.updates is None:
+            whose = "this belief" if self.updates is None else "it"
+            raise ValueError(
+                f"other: {whose} was read from a file of format 1, which does not tell what labels were conditioned on;"
+                " believe anew with the model, condition and save again"
+            )
         done = len(self.updates)
-        same = len(other.updates) >= done and all(
-            mine is theirs for mine, theirs in zip(self.updates, other.updates, strict=False)
-        )
-        if not same:
+        if [update.name for update in self.updates] != [update.name for update in other.updates[:done]]:
             raise ValueError(
                 "other: this belief was conditioned on other labels; start from the belief before any label"
             )
@@ -199,7 +208,7 @@ class GaussianFeatures(Belief):
             features_N_D=update.features(self.features_N_D), mean=self.mean_N + update.mean(self.features_N_D)
         )
         name = None if self.draws_id is None else f"{self.draws_id} given {update.name}"
-        belief._set(updates=(*self.updates, update), draws_id=name)
+        belief._set(updates=None if self.updates is None else (*self.updates, update), draws_id=name)
         return belief
 
 
@@ -208,9 +217,7 @@ def _check_matrix(array: Tensor, name: str, axes: str) -> None:
         raise ValueError(
             f"{name}: expected two axes ({axes}), found shape {tuple(array.shape)}; reshape it to a matrix"
         )
-    if not bool(array.isfinite().all()):
-        row = int(array.isfinite().all(1).logical_not().nonzero()[0])
-        raise ValueError(f"{name}: found NaN or infinity in row {row}; check the model's output before scoring")
+    check_numbers(array, name)
 
 
 def _checked_numbers(labels: Any, index: Tensor) -> Tensor:
@@ -242,5 +249,11 @@ def _positive(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> Te
     if len(wrong):
         raise ValueError(
             f"{name}: variances must be positive and finite, found {float(wrong[0]):.4g}; add a noise floor"
+        )
+    extreme = values[(values.double() < LARGEST**-2) | (values.double() > LARGEST**2)]
+    if len(extreme):
+        raise ValueError(
+            f"{name}: variances must lie between {LARGEST**-2:.0e} and {LARGEST**2:.0e}, found"
+            f" {float(extreme[0]):.4g}; rescale labels and predictions"
         )
     return values

@@ -1,8 +1,9 @@
 """Beliefs too large for memory: written to a folder shard by shard, read back as memory maps.
 
-A folder holds one `.npy` file for each field of each shard, and `manifest.json`, which names the shards that are
-finished. A shard's files are complete before the manifest names it, so a killed writer loses the shard it was at and no
-other; the next one finds the rest done.
+A folder holds one `.npy` file for each field of each shard that runs over points, those that all points share beside
+the first shard, and `manifest.json`, which names the shards that are finished and says what else a belief holds
+(`natsel.beliefs.storage`). A shard's files are complete before the manifest names it, so a killed writer loses the
+shard it was at and no other; the next one finds the rest done.
 """
 
 import hashlib
@@ -18,9 +19,17 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.base import Belief
+from natsel.beliefs.storage import (
+    FORMAT,
+    Description,
+    described_by_format_1,
+    kind_called,
+    put_together,
+    taken_apart,
+    wrong_fields,
+)
 from natsel.containers import atomically, readable
 
-FORMAT = 1
 _MANIFEST = "manifest.json"
 
 
@@ -52,7 +61,7 @@ def write_shards(
             raise ValueError("key: functions need one to tell their shards from others; name the model and the inputs")
         if found is None:
             _add(folder, manifest, count - 1, belief() if callable(belief) else belief)
-        elif not callable(belief) and found["fingerprint"] != _fingerprint(belief):
+        elif not callable(belief) and not _same(manifest, found, belief):
             raise _other(folder, f"whose shard {count - 1} differs")
     if count == 0:
         raise ValueError("beliefs: found none to write; pass at least one")
@@ -84,20 +93,17 @@ class Shards:
 
     def __iter__(self) -> Iterator[Belief]:
         for number, shard in enumerate(self._manifest.shards):
-            yield self._belief({name: self._map(_name(number, name)) for name in shard["fields"]})
+            yield self._belief({name: _name(number, name) for name in shard["fields"]})
 
     def belief(self) -> Belief:
         """One belief about all points. Several shards are joined in a file beside them, once."""
         first, *others = self._manifest.shards
         if not others:
             return next(iter(self))
-        kind = _kind(self._manifest.kind, self.folder)
-        fields = {name: self._map(_name(0, name)) for name in kind.draws}
-        for name in kind.points:
-            if not (self.folder / f"joined.{name}.npy").exists():
+        for name in self._kind().points:
+            if name in first["fields"] and not (self.folder / f"joined.{name}.npy").exists():
                 self._join(name, first["fields"][name])
-            fields[name] = self._map(f"joined.{name}.npy")
-        return self._belief(fields)
+        return self._belief({name: f"joined.{name}.npy" for name in self._kind().points if name in first["fields"]})
 
     def _join(self, name: str, first: list[Any]) -> None:
         dtype, shape = first
@@ -115,13 +121,18 @@ class Shards:
             mapped: np.ndarray[Any, Any] = np.load(path, mmap_mode="c", allow_pickle=False)
         return mapped
 
-    def _belief(self, fields: dict[str, np.ndarray[Any, Any]]) -> Belief:
-        kind = _kind(self._manifest.kind, self.folder)
-        tensors = {name: torch.from_numpy(array) for name, array in fields.items()}
+    def _kind(self) -> type[Belief]:
+        return kind_called(self._manifest.kind, f"folder: {self.folder}")
+
+    def _belief(self, places: dict[str, str]) -> Belief:
+        """A belief from files for some of its tensors; the others lie beside the first shard."""
+        kind, description = self._kind(), self._manifest.description
+        wrong = wrong_fields(kind, description, self._manifest.shards[0]["fields"])
+        if wrong is not None:
+            raise ValueError(f"folder: {self.folder} {wrong}")
         # What was written had been checked; checking all of it again would read the whole file.
-        few = {name: tensor[:1] if name in kind.points else tensor for name, tensor in tensors.items()}
-        made = kind(**few, draws_id=self._manifest.draws_id)  # type: ignore[call-arg]
-        return made._trusted(**tensors)
+        read = lambda name: torch.from_numpy(self._map(places.get(name, _name(0, name))))  # noqa: E731
+        return put_together(kind, description, read, check=False)
 
 
 def fingerprint_of(inputs: Any) -> str:
@@ -142,7 +153,9 @@ def fingerprint_of(inputs: Any) -> str:
 class _Manifest:
     key: str | None = None
     kind: str = ""
-    draws_id: str | None = None
+    description: Description = field(default_factory=dict)
+    shared: str | None = None
+    """What names everything that does not run over points; None where format 1 did not keep it."""
     complete: bool = False
     shards: list[dict[str, Any]] = field(default_factory=list)
 
@@ -152,8 +165,13 @@ def _read(folder: Path) -> _Manifest:
     with readable(path):
         found = json.loads(path.read_text())
         version = found.pop("format")
-    if version != FORMAT:
-        raise ValueError(f"folder: {folder} has format {version!r}, this natsel reads {FORMAT}; upgrade natsel")
+    if version not in (1, FORMAT):
+        raise ValueError(f"folder: {folder} has format {version!r}, this natsel reads up to {FORMAT}; upgrade natsel")
+    if version == 1:
+        with readable(path):
+            draws_id, name, tensors = found.pop("draws_id"), found["kind"], found["shards"][0]["fields"]
+        kind, texts = kind_called(name, f"folder: {folder}"), {} if draws_id is None else {"draws_id": draws_id}
+        found["description"] = described_by_format_1(kind, tensors, texts)
     with readable(path):
         return _Manifest(**found)
 
@@ -166,19 +184,25 @@ def _write(folder: Path, manifest: _Manifest) -> None:
 def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None:
     """Write a shard's files, then name it in the manifest."""
     kind = type(belief).__name__
-    if number == 0:
-        manifest.kind, manifest.draws_id = kind, belief.draws_id
-    if (kind, belief.draws_id) != (manifest.kind, manifest.draws_id):
+    tensors, description = taken_apart(belief)
+    fingerprint, shared = _fingerprints(belief, tensors, description)
+    if not manifest.shards:
+        manifest.kind, manifest.description, manifest.shared = kind, description, shared
+    first_id = manifest.description["draws_id"]
+    if (kind, belief.draws_id) != (manifest.kind, first_id):
         raise ValueError(
             f"beliefs: shard {number} is {kind} from draws {belief.draws_id!r}, the first was {manifest.kind} from"
-            f" {manifest.draws_id!r}; one folder holds the predictions of one model"
+            f" {first_id!r}; one folder holds the predictions of one model"
         )
     fields = {}
-    for name, array in _arrays(belief).items():
+    for name, tensor in tensors.items():
+        if number > 0 and name not in belief.points:
+            continue
+        array = tensor.numpy()
         with atomically(folder / _name(number, name)) as place, place.open("wb") as stream:
             np.lib.format.write_array(stream, array, allow_pickle=False)
         fields[name] = [array.dtype.str, list(array.shape)]
-    shard = {"points": len(belief), "fingerprint": _fingerprint(belief), "fields": fields}
+    shard = {"points": len(belief), "fingerprint": fingerprint, "fields": fields}
     first = manifest.shards[0]["fields"] if manifest.shards else fields
     for name in belief.points:
         if (fields[name][0], fields[name][1][1:]) != (first[name][0], first[name][1][1:]):
@@ -186,6 +210,11 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
                 f"beliefs: {name} of shard {number} is {fields[name]}, of the first {first[name]}; all shards need the"
                 " same type, draws and classes"
             )
+    if manifest.shared not in (None, shared):
+        raise ValueError(
+            f"beliefs: shard {number} differs from the first in what all points share, such as weights of draws or"
+            " labels seen; one folder holds one belief of one model"
+        )
     for old in folder.glob("joined.*.npy"):
         old.unlink()
     manifest.shards[number : number + 1] = [shard]
@@ -205,13 +234,22 @@ def _finished(folder: Path, manifest: _Manifest, number: int) -> dict[str, Any] 
     return shard
 
 
-def _arrays(belief: Belief) -> dict[str, np.ndarray[Any, Any]]:
-    return {name: getattr(belief, name).detach().cpu().numpy() for name in belief.points + belief.draws}
+def _same(manifest: _Manifest, shard: dict[str, Any], belief: Belief) -> bool:
+    fingerprint, shared = _fingerprints(belief, *taken_apart(belief))
+    return fingerprint == shard["fingerprint"] and manifest.shared in (None, shared)
 
 
-def _fingerprint(belief: Belief) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for name, array in _arrays(belief).items():
+def _fingerprints(belief: Belief, tensors: dict[str, Tensor], description: Description) -> tuple[str, str]:
+    """Of what format 1 kept of a shard, so that its folders can be gone on with, and of all that points share."""
+    kept = {name: tensors[name] for name in belief.points + belief.draws if name in tensors}
+    shared = {name: tensors[name] for name in tensors if name not in belief.points}
+    return _digest(kept), _digest(shared, json.dumps(description))
+
+
+def _digest(tensors: dict[str, Tensor], text: str = "") -> str:
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name, tensor in tensors.items():
+        array = tensor.numpy()
         digest.update(repr((name, array.dtype.str, array.shape)).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
@@ -219,14 +257,6 @@ def _fingerprint(belief: Belief) -> str:
 
 def _name(number: int, field: str) -> str:
     return f"{number:05d}.{field}.npy"
-
-
-def _kind(name: str, folder: Path) -> type[Belief]:
-    kinds = {kind.__name__: kind for kind in Belief.__subclasses__()}  # natsel.beliefs has imported them all
-    if name not in kinds:
-        known = ", ".join(sorted(kinds))
-        raise ValueError(f"folder: {folder} holds an unknown kind of belief {name!r}; known are {known}")
-    return kinds[name]
 
 
 def _other(folder: Path, what: str) -> ValueError:

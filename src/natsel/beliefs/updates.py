@@ -24,7 +24,10 @@ from natsel.memory import chunked
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """T as directions and what each is scaled down by, E[u|y] in the features as they were, and ln p(y)."""
+    """T as directions and what each is scaled down by, E[u|y] in the features as they were, and ln p(y).
+
+    `name` tells updates apart: points, noise and labels decide it, and it alone says whether two are the same.
+    """
 
     directions_D_R: Tensor
     loss_R: Tensor
@@ -67,13 +70,18 @@ def gaussian_update(features_B_D: Tensor, noise_B: Tensor, residual_B: Tensor) -
     root_R = grown_R.sqrt()
     loss_R = s_R.square() / (grown_R + root_R)
     shift_D = right_R_D.T @ (s_R / grown_R * along_R)
-    return Update(right_R_D.T.contiguous(), loss_R, shift_D, float(log_evidence), _name(features_B_D, noise_B))
+    name = short_name(features_B_D, noise_B, residual_B)
+    return Update(right_R_D.T.contiguous(), loss_R, shift_D, float(log_evidence), name)
 
 
-def _name(features_B_D: Tensor, noise_B: Tensor) -> str:
-    """A short name for where the labels were: that alone decides the new features."""
+def short_name(*parts: Tensor) -> str:
+    """A short name for numbers: the same for the same ones.
+
+    >>> short_name(torch.zeros(2)) == short_name(torch.zeros(2))
+    True
+    """
     digest = hashlib.blake2b(digest_size=6)
-    for part in (features_B_D, noise_B):
+    for part in parts:
         digest.update(part.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 

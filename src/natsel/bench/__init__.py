@@ -32,8 +32,9 @@ def run(
 
     `case_set` is quick, standard, full, the name of one case, or the file of a pool; `peers_python` an interpreter
     that has the peers (None: this one); `repeat` how often each contender runs, with seeds 0, 1, ...; times are
-    medians. Batches are judged on `configurations` sampled label configurations (None: 500,000, a million for
-    `quality`). With `quality`, natsel is compared with a near-exhaustive reference under `seeds` seeds instead. `out`
+    medians. Batches are judged on `configurations` sampled label configurations (None: 500,000, or 200,000 for
+    `quality`). With `quality`, BatchBALD batches of `seeds` seeds on a family of pools are judged instead: what they
+    claim, what they are worth, and what top-k BALD and a near-exhaustive greedy search are worth. `out`
     is where the document is written as JSON, anew after every case, so that a long run that is cut short leaves what
     it had; a case run by its name takes its place in the document found there. `progress` is told what is going on.
     """
@@ -41,7 +42,8 @@ def run(
     from natsel.bench.compare import CONFIGURATIONS, compare
     from natsel.bench.processes import Failed, Workers
     from natsel.bench.quality import CONFIGURATIONS as QUALITY_CONFIGURATIONS
-    from natsel.bench.quality import quality as against_reference
+    from natsel.bench.quality import jepig_quality, verdict
+    from natsel.bench.quality import quality as batch_quality
     from natsel.bench.report import machine, own_versions
 
     judged_on = configurations or (QUALITY_CONFIGURATIONS if quality else CONFIGURATIONS)
@@ -60,6 +62,8 @@ def run(
         "warnings": [],
         "rows": [],
         "quality": [],
+        "jepig": [],
+        "verdict": [],
     }
     if out is not None and case_set in {case.name for case in cases} and Path(out).is_file():
         _keep_others(document, json.loads(Path(out).read_text()), case_set)
@@ -75,7 +79,9 @@ def run(
         for case in cases:
             common: dict[str, Any] = {"configurations": judged_on, "progress": tell}
             if quality:
-                document["quality"] += against_reference(case, workers, seeds=seeds, **common)
+                key, judged = ("jepig", jepig_quality) if case.method == "jepig" else ("quality", batch_quality)
+                document[key].append(judged(case, seeds=seeds, **common))
+                document["verdict"] = verdict(document["quality"], document["jepig"])
             else:
                 document["rows"] += compare(case, workers, unusable=peers["unusable"], repeat=repeat, **common)
             if out is not None:

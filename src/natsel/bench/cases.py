@@ -50,6 +50,7 @@ class Case:
     S: int = 10_000
     beta: float = 8.0
     contenders: tuple[str, ...] = ("natsel",)
+    M: int = 0
 
     @property
     def label(self) -> str:
@@ -95,11 +96,59 @@ FULL = (
     replace(_USUAL, name="classes-100-batch-10", K=50, C=100, k=10),
     replace(_USUAL, name="hundred-thousand", N=100_000),
 )
-# Pools on which `quality` compares natsel with the near-exhaustive reference.
+
+
+def _family() -> tuple[Case, ...]:
+    """Pools on which batches are judged: labels tell little or much, points alike or copies, batches short or long."""
+    cases = []
+    for relation in ("independent", "correlated", "duplicated"):
+        for word, strength in (("weak", 0.2), ("strong", 2.0)):
+            for classes, draws, sizes in ((2, 50, (5, 40, 100)), (10, 50, (5, 20, 50)), (100, 20, (5, 15))):
+                for k in sizes:
+                    name = f"{relation}-{word}-{classes}-{k}"
+                    cases.append(Case(name, "batchbald", f"{relation}:{strength}", N=300, K=draws, C=classes, k=k))
+        for classes, k in ((2, 40), (10, 20)):
+            name = f"{relation}-middle-{classes}-{k}"
+            cases.append(Case(name, "batchbald", f"{relation}:0.7", N=300, K=50, C=classes, k=k))
+    cases.append(Case("independent-weak-10-15", "batchbald", "independent:0.2", N=300, K=100, C=10, k=15))
+    for pool, labelled, draws, classes in (
+        ("digits", (40, 800), 50, 10),
+        ("letters", (100, 1000), 50, 26),
+        ("clinc", (300, 1000), 20, 150),
+    ):
+        for labels in labelled:
+            for k in (10, 40):
+                name = f"{pool}-{labels}-labels-{k}"
+                cases.append(Case(name, "batchbald", f"{pool}:{labels}", N=300, K=draws, C=classes, k=k))
+    return tuple(cases)
+
+
+FAMILY = _family()
+# JEPIG with more labellings of the targets than rows.
+TARGETS = tuple(
+    Case(
+        f"jepig-{pool.replace(':', '-')}-{classes}-{targets}", "jepig", pool, N=120, K=draws, C=classes, k=10, M=targets
+    )
+    for pool, draws, classes, targets in (
+        ("independent:0.3", 30, 3, 12),
+        ("correlated:0.2", 50, 3, 30),
+        ("correlated:0.5", 50, 3, 12),
+        ("correlated:1", 50, 10, 10),
+        ("correlated:1", 100, 10, 20),
+        ("correlated:1", 20, 2, 20),
+        ("duplicated:0.5", 50, 26, 8),
+        ("digits:40", 50, 10, 10),
+        ("digits:800", 50, 10, 10),
+    )
+)
+_FEW = ("independent-weak-2-40", "correlated-middle-10-20", "duplicated-strong-10-5", "digits-40-labels-10")
+# Pools on which `quality` judges batches: a few, the whole family, and those of the comparison with peers as well.
 QUALITY = {
-    "quick": (_SMALL,),
-    "standard": (_USUAL, replace(_USUAL, name="digits", pool="digits")),
+    "quick": (*(case for case in FAMILY if case.name in _FEW), TARGETS[0]),
+    "standard": (*FAMILY, *TARGETS),
     "full": (
+        *FAMILY,
+        *TARGETS,
         _USUAL,
         replace(_USUAL, name="digits", pool="digits"),
         replace(_USUAL, name="classes-47", K=20, C=47, k=5),
@@ -117,7 +166,8 @@ def cases_of(case_set: str, quality: bool = False) -> tuple[Case, ...]:
     """
     if case_set in SETS:
         return QUALITY[case_set] if quality else SETS[case_set]
-    named = [case for cases in SETS.values() for case in cases if case.name == case_set]
+    known = QUALITY if quality else SETS
+    named = [case for cases in known.values() for case in cases if case.name == case_set]
     if named:
         return (named[0],)
     if Path(case_set).is_file():

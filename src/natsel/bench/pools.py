@@ -1,14 +1,21 @@
 """Pools to measure on: predictions of K draws for N points, made from a seed without a download.
 
-    gaussian   log_softmax( a·g_n + b·g_nk ),  g standard normal: what draws share, plus noise of each
-    digits     a bagged committee of linear classifiers on scikit-learn's digits, repeated with noise
-    a file     your own log probabilities
+    gaussian      log_softmax( 2 g_n + 1.85 g_nk ),  g standard normal: what draws share, plus noise of each
+    digits        a bagged committee of linear classifiers on scikit-learn's digits, repeated with noise
+    a file        your own log probabilities
+
+and, for the quality of batches, families with a strength after a colon, so that labels may tell little or much:
+
+    independent   log_softmax( s·g_nk ): all points alike
+    correlated    log_softmax( g_n + s·W_k x_n / √5 ),  x_n of 5 features: all points are about the same few directions
+    duplicated    correlated, each point five times
+    digits, letters, clinc    committees trained on s labels: digits, handwritten letters, requests to an assistant
 
 Synthetic draws share nothing but their mean, so that joint information grows as fast as it can; a committee's
-draws agree on most points and overlap on the rest, as real ones do. A selector should be seen on both.  Spec
-03b, 1.
+draws agree on most points and overlap on the rest, as real ones do. A selector should be seen on all of them.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +23,12 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
+from natsel.data import load
 
 # With these scales the best 10 of 10,000 points at K=100, C=10 tell about 4.5 of ln 100 = 4.6 nats.
 _SHARED, _PER_DRAW = 2.0, 1.85
 _BLOCK_BYTES = 1 << 25
+_DIRECTIONS, _COPIES = 5, 5
 
 
 def gaussian_pool(count: int, draws: int, classes: int, seed: int = 0) -> Tensor:
@@ -47,14 +56,11 @@ def digits_pool(count: int, draws: int, seed: int = 0, labelled: int = 40, blur:
     >>> digits_pool(50, draws=3).shape
     torch.Size([50, 3, 10])
     """
-    from sklearn.datasets import load_digits
-
     generator = torch.Generator().manual_seed(seed)
-    pixels, labels = load_digits(return_X_y=True)
-    pixels_X_D = torch.from_numpy(pixels).float() / 16
+    pixels_X_D, labels_X = _digits()
     order_X = torch.randperm(len(pixels_X_D), generator=generator)
     seen_L, unseen_M = order_X[:labelled], order_X[labelled:]
-    weights_K_D_C, bias_K_C = _committee(pixels_X_D[seen_L], torch.from_numpy(labels)[seen_L], draws, generator)
+    weights_K_D_C, bias_K_C = _committee(pixels_X_D[seen_L], labels_X[seen_L], draws, generator)
 
     log_probs_N_K_C = torch.empty(count, draws, 10)
     for start in range(0, count, len(unseen_M)):
@@ -86,27 +92,89 @@ def from_file(path: str | Path) -> Tensor:
 
 
 def make_pool(kind: str, count: int, draws: int, classes: int, seed: int = 0) -> Tensor:
-    """The pool a case names: "gaussian", "digits", or the path of a file.
+    """The pool a case names: "gaussian", "digits", a family with its strength ("independent:0.2"), or a file.
 
-    >>> make_pool("gaussian", 5, 3, 4).shape
-    torch.Size([5, 3, 4])
+    >>> make_pool("gaussian", 5, 3, 4).shape, make_pool("correlated:0.2", 5, 3, 4).shape
+    (torch.Size([5, 3, 4]), torch.Size([5, 3, 4]))
     """
     if kind == "gaussian":
         return gaussian_pool(count, draws, classes, seed)
     if kind == "digits":
         return digits_pool(count, draws, seed)
+    family, _, strength = kind.partition(":")
+    if family in ("independent", "correlated", "duplicated"):
+        return _made(family, float(strength), (count, draws, classes), seed)
+    if family in _REAL:
+        return committee_pool(family, count, draws, int(strength), seed)
     return from_file(kind)
 
 
+def committee_pool(name: str, count: int, draws: int, labelled: int, seed: int = 0) -> Tensor:
+    """log_probs_N_K_C of a bagged committee about `count` points of a real data set, from `labelled` others.
+
+    >>> committee_pool("digits", 50, draws=3, labelled=100).shape
+    torch.Size([50, 3, 10])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    inputs_X_D, labels_X = _REAL[name]()
+    order_X = torch.randperm(len(inputs_X_D), generator=generator)
+    seen_L, unseen_N = order_X[:labelled], order_X[labelled : labelled + count]
+    classes = int(labels_X.max()) + 1
+    weights_K_D_C, bias_K_C = _committee(inputs_X_D[seen_L], labels_X[seen_L], draws, generator, classes=classes)
+    logits_N_K_C = torch.einsum("nd,kdc->nkc", inputs_X_D[unseen_N], weights_K_D_C) + bias_K_C
+    return logits_N_K_C.log_softmax(-1)
+
+
+def _made(family: str, strength: float, shape: tuple[int, int, int], seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    count, draws, classes = shape
+    if family == "independent":
+        return (strength * torch.randn(shape, generator=generator)).log_softmax(-1)
+    shared_N_1_C = torch.randn(count, 1, classes, generator=generator)
+    features_N_D = torch.randn(count, _DIRECTIONS, generator=generator)
+    if family == "duplicated":
+        first_N = torch.arange(count) // _COPIES
+        shared_N_1_C, features_N_D = shared_N_1_C[first_N], features_N_D[first_N]
+    weights_K_D_C = torch.randn(draws, _DIRECTIONS, classes, generator=generator)
+    own_N_K_C = torch.einsum("nd,kdc->nkc", features_N_D, weights_K_D_C) / math.sqrt(_DIRECTIONS)
+    return (shared_N_1_C + strength * own_N_K_C).log_softmax(-1)
+
+
+def _digits() -> tuple[Tensor, Tensor]:
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    return torch.from_numpy(pixels).float() / 16, torch.from_numpy(labels)
+
+
+def _letters() -> tuple[Tensor, Tensor]:
+    train = load("ocr-letters").train
+    return torch.as_tensor(train.inputs).float().flatten(1), torch.as_tensor(train.labels).long()
+
+
+def _clinc() -> tuple[Tensor, Tensor]:
+    """Texts as 100 leading directions of their words."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    train = load("clinc150").train
+    words = TfidfVectorizer(min_df=2).fit_transform(list(train.inputs))
+    directions = TruncatedSVD(100, random_state=0).fit_transform(words)
+    return 10 * torch.from_numpy(directions).float(), torch.as_tensor(train.labels).long()
+
+
+_REAL = {"digits": _digits, "letters": _letters, "clinc": _clinc}
+
+
 def _committee(
-    pixels_L_D: Tensor, labels_L: Tensor, draws: int, generator: torch.Generator, steps: int = 300
+    inputs_L_D: Tensor, labels_L: Tensor, draws: int, generator: torch.Generator, steps: int = 300, classes: int = 10
 ) -> tuple[Tensor, Tensor]:
     """Softmax regressions on bootstrap resamples, all trained at once by gradient descent with some decay."""
-    count, features = pixels_L_D.shape
+    count, features = inputs_L_D.shape
     chosen_K_L = torch.randint(count, (draws, count), generator=generator)
-    inputs_K_L_D, targets_K_L_C = pixels_L_D[chosen_K_L], torch.eye(10)[labels_L[chosen_K_L]]
-    weights_K_D_C = 0.1 * torch.randn(draws, features, 10, generator=generator)
-    bias_K_C = torch.zeros(draws, 10)
+    inputs_K_L_D, targets_K_L_C = inputs_L_D[chosen_K_L], torch.eye(classes)[labels_L[chosen_K_L]]
+    weights_K_D_C = 0.1 * torch.randn(draws, features, classes, generator=generator)
+    bias_K_C = torch.zeros(draws, classes)
     for _ in range(steps):
         probs_K_L_C = (inputs_K_L_D @ weights_K_D_C + bias_K_C[:, None]).softmax(-1)
         error_K_L_C = (probs_K_L_C - targets_K_L_C) / count

@@ -5,6 +5,7 @@ import os
 import platform
 from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich import box
@@ -41,9 +42,12 @@ def own_versions() -> dict[str, str]:
 def show(document: dict[str, Any], console: Console | None = None) -> None:
     """Print a document of `natsel.bench.run` as tables, on stderr unless told otherwise."""
     console = console or Console(stderr=True)
-    for key, table in (("rows", _contenders), ("quality", _quality)):
-        for label, rows in groupby(document[key], key=lambda row: row["label"]):
-            console.print(table(label, list(rows)))
+    for label, rows in groupby(document["rows"], key=lambda row: row["label"]):
+        console.print(_contenders(label, list(rows)))
+    if document["quality"]:
+        console.print(_quality(document["quality"]))
+    for bar in document.get("verdict", ()):
+        console.print(f"{'holds' if bar['holds'] else 'FAILS'}: {bar['bar']}; found {bar['found']:.3g} ({bar['at']})")
     facts = document["machine"]
     console.print(
         f"{facts['cpu']}, {facts['cores']} cores, {document['threads']} thread(s); x: times natsel's value;"
@@ -106,18 +110,18 @@ def _contenders(label: str, rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _quality(label: str, rows: list[dict[str, Any]]) -> Table:
-    table = _table(label, "seeds", "mean mnat", "worst mnat", "s.e.", "CPU s", "reference nats", "its CPU s")
+def _quality(rows: list[dict[str, Any]]) -> Table:
+    table = _table("worth of BatchBALD batches", "claimed", "worth", "s.e.", "top-k", "reference", "beaten", "CPU s")
     for row in rows:
         table.add_row(
-            row["contender"],
-            str(len(row["differences_mnat"])),
-            f"{row['mean_mnat']:+.2f}",
-            f"{row['worst_mnat']:+.2f}",
-            f"{row['se_mnat']:.2f}",
-            f"{row['cpu_s']:.3g}",
-            f"{row['reference_information']:.4f}",
-            f"{row['reference_cpu_s']:.3g}",
+            row["case"],
+            f"{fmean(row['claimed']):.4f}",
+            f"{fmean(row['worth']):.4f}",
+            f"{row['worth_se']:.4f}",
+            f"{row['top_k']:.4f}",
+            f"{row['reference']:.4f}",
+            f"{row['picks']['beaten_unflagged']} of {row['picks']['unflagged']}",
+            f"{row['cpu_s']:.2g}",
         )
     return table
 

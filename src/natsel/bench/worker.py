@@ -1,4 +1,4 @@
-"""Natsel's side of the benchmark, a process for each job: make a pool, select, judge, find the reference.
+"""Natsel's side of the benchmark, a process for each job: make a pool, select, judge.
 
 Reads a JSON job from stdin and prints one JSON line, as `peer_worker` does for the peers. The clock starts
 after imports and loading, runs while the belief is made from a float32 array (its checks included), and while
@@ -13,7 +13,6 @@ import torch
 import natsel
 from natsel.bench.peer_worker import Meter, main
 from natsel.bench.pools import make_pool
-from natsel.bench.reference import reference_batch
 from natsel.choose import METHODS
 from natsel.information.joint import joint_mutual_information_sampled
 
@@ -84,15 +83,6 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     return {"information": results}
 
 
-def reference(job: dict[str, Any]) -> dict[str, Any]:
-    """The near-exhaustive greedy batch."""
-    torch.set_num_threads(job["threads"])
-    log_probs_N_K_C = torch.from_numpy(np.load(job["pool"], allow_pickle=False))
-    meter = Meter()
-    indices, cpu, wall = meter.lap(lambda: reference_batch(log_probs_N_K_C, job["k"], seed=job["seed"]))
-    return {"indices": indices, "cpu_s": cpu, "wall_s": wall}
-
-
 def chosen_method(job: dict[str, Any]) -> natsel.Method:
     """The method of a job, with as many rows as it asks for.
 
@@ -110,4 +100,4 @@ def _mapped(path: str) -> Any:
 
 
 if __name__ == "__main__":
-    main({"pool": pool, "select": select, "bare-pass": bare_pass, "score": score, "reference": reference})
+    main({"pool": pool, "select": select, "bare-pass": bare_pass, "score": score})

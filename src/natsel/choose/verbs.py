@@ -6,6 +6,7 @@ of range, a seed on another device. Picks come back as the ids of the user's dat
 
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -158,15 +159,19 @@ def _allowed(belief: Belief, exclude: Any) -> Tensor:
         return torch.ones(len(ids_N), dtype=torch.bool)
     if isinstance(exclude, Iterable) and not isinstance(exclude, Tensor | np.ndarray | str):
         exclude = list(exclude)
-    out = as_integers(exclude, "exclude").reshape(-1).cpu().numpy()
+    out = as_integers(exclude, "exclude").cpu().numpy()
+    if out.ndim > 1:
+        raise ValueError(f"exclude: expected a list of ids, found shape {out.shape}; pass one list of all of them")
     return torch.from_numpy(~np.isin(ids_N.numpy(), out))
 
 
 def _checked_k(k: int, allowed_N: Tensor) -> int:
     try:
-        count = operator.index(k)
+        count = None if isinstance(k, bool) else operator.index(k)
     except TypeError:
-        raise ValueError(f"k: expected a whole number, found {k!r}") from None
+        count = None
+    if count is None:
+        raise ValueError(f"k: expected a whole number, found {k!r}; pass how many points to take")
     free = int(allowed_N.sum())
     if not 0 <= count <= free:
         left_out = f" ({len(allowed_N) - free} of {len(allowed_N)} are excluded)" if free < len(allowed_N) else ""
@@ -212,15 +217,22 @@ def _belief_warnings(method: Method, belief: Belief) -> tuple[str, ...]:
 
 
 def _pick_warnings(method: Method, state: Any, picks: Picks) -> tuple[str, ...]:
-    if Capability.GAINS not in method.search.needs:
-        return ()
-    warnings = [*exhausted(picks.total, state.total + state.remaining - picks.total)]
+    warnings: list[str] = []
+    if Capability.GAINS in method.search.needs:
+        warnings += exhausted(picks.total, state.total + state.remaining - picks.total)
     if picks.gaps is not None and picks.gap_errors is not None:
         noisy = ((picks.gap_errors > 0) & (picks.gaps < 2 * picks.gap_errors)).nonzero().squeeze(1) + 1
         if len(noisy):
             named = ", ".join(map(str, noisy[:8].tolist())) + (" …" if len(noisy) > 8 else "")
             warnings.append(
                 f"decided by noise: {'picks' if len(noisy) > 1 else 'pick'} {named} led the runner-up by less than two"
-                " standard errors; EIG(rows=16384) tells them apart better"
+                f" standard errors; {_with_more_rows(method.objective)} tells them apart better"
             )
     return tuple(warnings)
+
+
+def _with_more_rows(objective: Any) -> str:
+    """The same objective with four times the rows, written as a user would."""
+    more = replace(objective, rows=4 * objective.rows)
+    changed = [field.name for field in fields(more) if getattr(more, field.name) != field.default]
+    return f"{type(more).__name__}({', '.join(f'{name}={getattr(more, name)!r}' for name in changed)})"

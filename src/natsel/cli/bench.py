@@ -24,7 +24,7 @@ def command(
     threads: Annotated[int, typer.Option(help="Threads each contender may use.")] = 1,
     repeat: Annotated[int, typer.Option(help="Runs of each contender; times are medians.")] = 3,
     quality: Annotated[
-        bool, typer.Option("--quality", help="Compare natsel with a near-exhaustive reference instead.")
+        bool, typer.Option("--quality", help="Judge BatchBALD batches on a family of pools instead.")
     ] = False,
     seeds: Annotated[int, typer.Option(help="Seeds for --quality.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Write the results as JSON to this file.")] = None,

@@ -10,6 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from natsel.integers import refuse_beyond
+
+# Floats beyond this one skip whole numbers: what was meant is no longer known.
+_EXACT = float(1 << 53)
+
 Array = np.ndarray[Any, Any]
 
 
@@ -39,6 +44,7 @@ def read_labels(labels: Any, classes: Sequence[str] = (), name: str = "labels") 
     """
     classes = tuple(classes)
     column = as_numpy(labels)
+    refuse_beyond(column, name, labels)
     if column.dtype.kind == "O":
         column, classes = _read_objects(column, classes, name)
     if column.dtype.kind in "biu":
@@ -87,8 +93,9 @@ def whole(column: Array, name: str) -> Array:
     [2, -1]
     """
     filled = np.where(np.isnan(column), -1, column)
-    if (filled != np.floor(filled)).any() or np.isinf(filled).any():
-        wrong = filled[(filled != np.floor(filled)) | np.isinf(filled)].flat[0]
+    wrong_N = (filled != np.floor(filled)) | (np.abs(filled) > _EXACT)
+    if wrong_N.any():
+        wrong = filled[wrong_N].flat[0]
         raise ValueError(
             f"{name}: expected classes, found {wrong}; pass whole numbers or the names of the classes, or make the pool"
             " with regression=True if labels are real numbers"

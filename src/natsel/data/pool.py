@@ -16,6 +16,7 @@ import numpy as np
 
 from natsel.data.examples import Examples
 from natsel.data.labels import Array, as_numpy, read_labels, read_numbers, unknown, whole
+from natsel.integers import refuse_beyond
 
 _UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
 
@@ -167,6 +168,7 @@ class Pool:
         wanted = np.atleast_1d(as_numpy(ids))
         if wanted.size == 0:
             return np.zeros(0, dtype=np.int64)
+        refuse_beyond(wanted, "ids", ids)
         if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
             raise ValueError(f"ids: expected a list of integers, found {wanted.dtype} of shape {wanted.shape}")
         wanted = wanted.astype(np.int64, copy=False)
@@ -242,6 +244,7 @@ def _checked_ids(ids: Any, count: int) -> tuple[Array | None, Array | None]:
     if ids is None:
         return None, None
     column = as_numpy(ids)
+    refuse_beyond(column, "ids", ids)
     if column.shape != (count,) or (count and column.dtype.kind not in "iu"):
         raise ValueError(
             f"ids: expected an integer for each of {count} inputs, found {column.dtype} of shape {column.shape}"

@@ -141,8 +141,8 @@ def gaussian_approximation(point_P: Tensor, gradient_P: Tensor, precision_P_P: T
     [-1.0]
     """
     factor_P_P = cholesky(symmetric(precision_P_P))
-    step_P = torch.cholesky_solve(in_float64(gradient_P)[:, None], factor_P_P)[:, 0]
-    return in_float64(point_P) - step_P, torch.cholesky_inverse(factor_P_P)
+    step_P = torch.cholesky_solve(in_float64(gradient_P, "gradient_P")[:, None], factor_P_P)[:, 0]
+    return in_float64(point_P, "point_P") - step_P, torch.cholesky_inverse(factor_P_P)
 
 
 def reference_scaling(

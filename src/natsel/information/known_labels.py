@@ -39,8 +39,8 @@ def posterior_log_weights(
     >>> posterior_log_weights(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), torch.tensor([1])).exp()
     tensor([[0.1000, 0.9000]])
     """
-    log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    return log_posterior_N_K.masked_fill(undefined_N[:, None], math.nan)
+    _, log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    return log_posterior_N_K.masked_fill(undefined_N[:, None], math.nan).to(widened(log_probs_N_K_C[:0]))
 
 
 def information_gain(
@@ -57,9 +57,9 @@ def information_gain(
     >>> information_gain(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
     tensor([-0.6201])
     """
-    log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
-    return (entropy(prior_K) - entropy(log_posterior_N_K)).masked_fill(undefined_N, math.nan)
+    prior_K, log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    gain_N = (entropy(prior_K) - entropy(log_posterior_N_K)).masked_fill(undefined_N, math.nan)
+    return gain_N.to(widened(log_probs_N_K_C[:0]))
 
 
 def surprise(
@@ -73,9 +73,9 @@ def surprise(
     >>> surprise(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
     tensor([1.5403])
     """
-    log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
-    return kl_divergence(log_posterior_N_K, prior_K).clamp_min(0).masked_fill(undefined_N, math.nan)
+    prior_K, log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
+    surprise_N = kl_divergence(log_posterior_N_K, prior_K).clamp_min(0).masked_fill(undefined_N, math.nan)
+    return surprise_N.to(widened(log_probs_N_K_C[:0]))
 
 
 def pig(
@@ -198,21 +198,23 @@ def _target_weights(target_weights_M: Tensor | None, like_M_K: Tensor) -> Tensor
 
 def _reweighted(
     log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None, errors: Errors
-) -> tuple[Tensor, Tensor]:
-    """Normalised log weights after each label, and a mask of the labels that leave none."""
-    prior_K = normalised_log_weights(log_probs_N_K_C, log_weights_K)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Normalised log weights before and after each label, and a mask of the labels that leave none: in float64, for
+    what a label tells is a difference of entropies.
+    """
+    prior_K = normalised_log_weights(log_probs_N_K_C[:0].double(), log_weights_K)
     if errors not in ("raise", "nan"):
         raise ValueError(f"errors: expected 'raise' or 'nan', found {errors!r}")
     labels_N = _checked_labels(labels_N, log_probs_N_K_C)
     chosen_N_K_1 = labels_N[:, None, None].expand(-1, len(prior_K), 1)
-    log_joint_N_K = widened(log_probs_N_K_C.gather(2, chosen_N_K_1)).squeeze(2) + prior_K
+    log_joint_N_K = log_probs_N_K_C.gather(2, chosen_N_K_1).squeeze(2).double() + prior_K
     log_evidence_N = log_sum_exp(log_joint_N_K, dim=1)
     undefined_N = log_evidence_N == -math.inf
     if errors == "raise" and bool(undefined_N.any()):
         point = int(undefined_N.nonzero()[0])
         found = f"no weighted draw allows label {int(labels_N[point])} of point {point}"
         raise ValueError(f"labels_N: {found}, so its worth is undefined; leave it out or pass errors='nan'")
-    return log_joint_N_K - log_evidence_N.masked_fill(undefined_N, 0.0)[:, None], undefined_N
+    return prior_K, log_joint_N_K - log_evidence_N.masked_fill(undefined_N, 0.0)[:, None], undefined_N
 
 
 def _checked_labels(labels_N: Tensor, log_probs_N_K_C: Tensor) -> Tensor:

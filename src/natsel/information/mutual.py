@@ -20,6 +20,11 @@ from torch import Tensor
 from natsel.information.entropy import LOG_FLOOR, entropy, kl_divergence, log_sum_exp, widened
 from natsel.memory import chunked
 
+# Scores in float32 are off by up to 2e-7 nats, which would decide between points below this; there float64 does.
+_FINE = 1e-4
+# A predictive entropy below this says that p̄ of one class is so near 1 that ln p̄ has lost digits.
+_SURE = 1e-2
+
 
 def log_mean(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
     """ln p̄(c) as N_C, the Bayesian model average; −inf where no weighted draw allows the class.
@@ -41,7 +46,14 @@ def predictive_entropy(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = N
 
     def work(part_n_K_C: Tensor) -> Tensor:
         mean_n_C = _weighted_mean(part_n_K_C.exp(), weights_K)
-        return 0.0 - (mean_n_C * _bounded_log(mean_n_C)).sum(-1)
+        entropy_n = 0.0 - (mean_n_C * _bounded_log(mean_n_C)).sum(-1)
+        sure_s = (entropy_n < _SURE).nonzero().squeeze(1)
+        if len(sure_s) and not entropy_n.requires_grad:  # ln p̄ of the likeliest class by what the others have
+            mean_s_C = mean_n_C[sure_s]
+            log_top_s_1 = (-share_of_others(mean_s_C)).log1p()[:, None]
+            log_mean_s_C = _bounded_log(mean_s_C).scatter(-1, mean_s_C.argmax(-1, keepdim=True), log_top_s_1)
+            entropy_n[sure_s] = 0.0 - (mean_s_C * log_mean_s_C).sum(-1)
+        return entropy_n
 
     return _over_points(log_probs_N_K_C, work)
 
@@ -65,7 +77,8 @@ def mutual_information(
     """I[Y;Ω|x] (BALD, expected information gain), one value a point, in [0, min(H[Y|x], H(w))].  Spec 01, 9.
 
     Equal forms: "kl" Σ_k w_k D(p_k ‖ p̄), a sum of non-negative terms; "entropy" H[Y|x] − H[Y|x,Ω];
-    "posterior" H(w) − Σ_c p̄(c) H(w|c). Rounding can leave −1e-7 in float32, which clamp=True cuts off.
+    "posterior" H(w) − Σ_c p̄(c) H(w|c). Rounding can leave −1e-7 in float32, which clamp=True cuts off. "kl" keeps the
+    order of small values also in float32: those below 1e-4 nats are computed again in float64.
 
     >>> mutual_information(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5]] * 3]).log())
     tensor([0.2454, 0.0000])
@@ -101,6 +114,10 @@ def mutual_information(
 
     if form == "kl":
         score_N = _over_points(log_probs_N_K_C, kl_with_zeros, tables=2)
+        if score_N.dtype == torch.float32 and len(prior_K) > 1:
+            rows_n = (score_N < _FINE).nonzero().squeeze(1)
+            if len(rows_n):
+                score_N = score_N.index_put((rows_n,), _in_float64(log_probs_N_K_C, log_weights_K, rows_n).float())
     elif form == "posterior":
         score_N = _over_points(log_probs_N_K_C, posterior)
     elif form == "entropy":
@@ -109,6 +126,33 @@ def mutual_information(
     else:
         raise ValueError(f"form: expected 'kl', 'entropy' or 'posterior', found {form!r}; 'kl' is the default")
     return score_N.clamp_min(0) if clamp else score_N
+
+
+def _in_float64(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None, rows_n: Tensor) -> Tensor:
+    """Σ_k w_k Σ_c p ln p − Σ_c p̄ ln p̄ of some points, in float64, with rows that sum to one in float64 too."""
+    _, draws, classes = log_probs_N_K_C.shape
+    weights_K = normalised_log_weights(log_probs_N_K_C[:0].double(), log_weights_K).exp()
+
+    def work(part: slice) -> Tensor:
+        log_n_K_C = log_probs_N_K_C[rows_n[part]].double().clamp_min(LOG_FLOOR)
+        p_n_K_C = log_n_K_C.exp()
+        # Sums over a short axis and means over draws as products: much faster, and exact enough in float64.
+        ones_C = log_n_K_C.new_ones(classes)
+        sum_n_K = (p_n_K_C @ ones_C).clamp_min(torch.finfo(torch.float64).tiny)
+        p_log_p_n_K = ((p_n_K_C * log_n_K_C) @ ones_C) / sum_n_K - sum_n_K.log()
+        mean_n_C = ((weights_K / sum_n_K)[:, None] @ p_n_K_C)[:, 0]
+        return p_log_p_n_K @ weights_K - (mean_n_C * _bounded_log(mean_n_C)).sum(-1)
+
+    return chunked(work, len(rows_n), 32 * draws * classes, log_probs_N_K_C.device)
+
+
+def share_of_others(mean_N_C: Tensor) -> Tensor:
+    """1 − max_c p(c), one value a point, as the sum of all classes but the likeliest: digits that 1 − p would lose.
+
+    >>> share_of_others(torch.tensor([[1.0, 1e-9, 0.0]]))
+    tensor([1.0000e-09])
+    """
+    return mean_N_C.scatter(-1, mean_N_C.argmax(-1, keepdim=True), 0.0).sum(-1)
 
 
 def pointwise_mutual_information(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:

@@ -17,7 +17,15 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from natsel.information.positive_definite import NotPositiveDefinite, cholesky, in_float64, symmetric
+from natsel.information.positive_definite import (
+    NEGATIVE,
+    SIGN,
+    NotPositiveDefinite,
+    cholesky,
+    in_float64,
+    refuse_extreme,
+    symmetric,
+)
 
 
 class Precision(ABC):
@@ -93,6 +101,7 @@ class Isotropic(Precision):
             raise NotPositiveDefinite(
                 f"precision: expected a positive number, found {self.scale}; give the prior precision of a weight"
             )
+        refuse_extreme(float(scale))
         object.__setattr__(self, "scale", scale)
 
     def solve(self, rows_r_P: Tensor) -> Tensor:
@@ -121,10 +130,19 @@ class Diagonal(Precision):
 
     def __post_init__(self) -> None:
         diagonal_P = in_float64(self.diagonal_P)
-        if diagonal_P.ndim != 1 or not bool(((diagonal_P > 0) & diagonal_P.isfinite()).all()):
-            raise NotPositiveDefinite(
-                "precision: expected positive numbers on the diagonal, found others; add a prior precision to them"
+        if diagonal_P.ndim != 1:
+            raise ValueError(
+                f"precision: expected one number a weight, found shape {tuple(diagonal_P.shape)}; pass the diagonal"
             )
+        wrong_P = ~((diagonal_P > 0) & diagonal_P.isfinite())
+        if bool(wrong_P.any()):
+            weight = int(wrong_P.nonzero()[0])
+            raise NotPositiveDefinite(
+                f"precision: expected positive numbers on the diagonal, found {float(diagonal_P[weight]):.4g} for"
+                f" weight {weight}; {_remedy(diagonal_P, 'add a prior precision to them')}"
+            )
+        for size in diagonal_P.aminmax() if len(diagonal_P) else ():
+            refuse_extreme(float(size))
         object.__setattr__(self, "diagonal_P", diagonal_P)
 
     @property
@@ -261,9 +279,13 @@ class LowRank(Precision):
         if not bool((apart.abs() < 1e-6).all()):
             raise ValueError("precision: the vectors are not orthonormal; pass eigenvectors as rows")
         if not bool(((values_r + scale > 0) & values_r.isfinite()).all() & (scale > 0) & scale.isfinite()):
+            least = float(values_r.min()) if len(values_r) else 0.0
             raise NotPositiveDefinite(
-                "precision: expected a positive scale and values above its negative, found others; raise the scale"
+                "precision: expected a positive scale and values above its negative, found"
+                f" scale {float(scale):.4g} and values from {least:.4g} on; {_remedy(values_r, 'raise the scale')}"
             )
+        for size in (scale, *(values_r + scale).aminmax()) if len(values_r) else (scale,):
+            refuse_extreme(float(size))
         for part, value in zip(self.parts, (vectors_r_P, values_r, scale), strict=True):
             object.__setattr__(self, part, value)
 
@@ -290,6 +312,11 @@ class LowRank(Precision):
         learnt_P_P: Tensor = self.vectors_r_P.T @ (self.values_r[:, None] * self.vectors_r_P)
         prior_P_P: Tensor = self.scale * torch.eye(weights, dtype=torch.float64, device=self.scale.device)
         return learnt_P_P + prior_P_P
+
+
+def _remedy(values: Tensor, otherwise: str) -> str:
+    """What to do about a precision that is not positive, by whether its eigenvalues are clearly negative."""
+    return SIGN if bool((values < -NEGATIVE * values.abs().max()).any()) else otherwise
 
 
 FORMS: dict[str, type[Precision]] = {form.kind: form for form in (Isotropic, Diagonal, Dense, Kronecker, LowRank)}

@@ -18,9 +18,11 @@ def as_count(number: Any, name: str, least: int = 1) -> int:
     3
     """
     try:
-        count = operator.index(number)
+        count = None if isinstance(number, bool) else operator.index(number)
     except TypeError:
-        raise ValueError(f"{name}: expected a whole number, found {number!r}") from None
+        count = None
+    if count is None:
+        raise ValueError(f"{name}: expected a whole number, found {number!r}")
     if not least <= count < 1 << 63:
         raise ValueError(f"{name}: expected a whole number of at least {least}, found {count}")
     return count

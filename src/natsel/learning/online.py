@@ -241,7 +241,8 @@ class _Online:
     def pick(self, method: Method, free_ids: Array, count: int, seed: int) -> Array:
         """Ids to buy next, under the weights as they are."""
         belief = self.belief[self.pool.position_of(free_ids)]
-        targets = None if self.targets is None else self._now("targets")
+        # Methods are compared under one call, with targets for those that look at some.
+        targets = self._now("targets") if self.targets is not None and method.facts.needs_targets else None
         return select(method, belief, count, targets=targets, seed=seed).indices
 
     def learn(self, labels: Mapping[int, Any]) -> str | None:

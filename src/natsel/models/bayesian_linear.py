@@ -1,7 +1,7 @@
 """Bayesian linear regression: the posterior over weights in closed form, as features whose products are covariances.
 
     y = φ(x)·w + ε,   w ~ N(0, prior I),   ε ~ N(0, noise)
-    w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   features = φ(x) A
+    w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   mean = φ(x)·m,   features = φ(x) A
 
 The features are the same functions of x in every call, so that beliefs about pool and targets combine. Everything is
 exact: EIG, EPIG and JEPIG read from the belief are those of the model.  Spec 06, Q8 and property 22.
@@ -66,27 +66,32 @@ class BayesianLinear:
         self._factor_D_D = torch.linalg.cholesky(precision_D_D)
         pull_D = design_N_D.T @ torch.from_numpy(labels_N) / noise
         self.mean_D = torch.cholesky_solve(pull_D[:, None], self._factor_D_D)[:, 0]
-        self._draws_id = named("bayesian-linear", prior, noise, self.intercept, rows_N, self._factor_D_D.numpy())
+        self._draws_id = named(
+            "bayesian-linear", prior, noise, self.intercept, rows_N, labels_N, self._factor_D_D.numpy()
+        )
         return self
 
     def believe(self, inputs: Any) -> GaussianFeatures:
-        """The posterior as features: products of two rows are posterior covariances."""
+        """The posterior: its mean, and features whose products are its covariances."""
         if self._draws_id is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
 
+        mean_N = torch.empty(len(inputs), dtype=torch.float64)
+
         def work(part: slice) -> Tensor:
             design_n_D = self._design(self._rows(inputs[part]))
+            mean_N[part] = design_n_D @ self.mean_D
             found: Tensor = torch.linalg.solve_triangular(self._factor_D_D, design_n_D.T, upper=False).T
             return found
 
         features_N_D = chunked(work, len(inputs), 32 * len(self.mean_D), torch.device("cpu"))
-        return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id)
+        return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
 
     def predictive(self, inputs: Any) -> GaussianSamples:
         """What labels are expected: one Gaussian an input, posterior variance and noise together."""
-        variance_N = self.believe(inputs).features_N_D.square().sum(1) + self.fitted_noise
-        mean_N = self._design(self._rows(inputs)) @ self.mean_D
-        return GaussianSamples(mean_N[:, None], variance_N[:, None])
+        belief = self.believe(inputs)
+        variance_N = belief.features_N_D.square().sum(1) + belief.noise_N
+        return GaussianSamples(belief.mean_N[:, None], variance_N[:, None])
 
     def _rows(self, inputs: Any) -> Array:
         rows_N = rows_of(inputs)

@@ -135,7 +135,7 @@ class GaussianProcess:
         features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
         draws_id = named("gp", *self._fit_id, rows_N)
         if self.regression:
-            return GaussianFeatures(features_N_D, noise_N, draws_id)
+            return GaussianFeatures(features_N_D, noise_N, draws_id, mean=mean_N)
         latent = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
 
         def work(part: slice) -> Tensor:

@@ -1,6 +1,7 @@
 """Gaussian processes of GPyTorch that believe, exact and variational ones (extra `gp`).
 
-    GaussianLikelihood     y = f(x) + ε                    GaussianFeatures: products of rows are posterior covariances
+    GaussianLikelihood     y = f(x) + ε                    GaussianFeatures: the posterior mean, and rows whose products
+                                                           are posterior covariances
     BernoulliLikelihood    p(y=1 | x, f) = Φ(f(x))         CategoricalSamples: K joint draws
 
 The process is made afresh from the examples of every fit and trained on all of them at once, an exact one by its
@@ -104,7 +105,7 @@ class GPyTorch:
             latent = self.process(rows_N)
             mean_N, variance_N = latent.mean, latent.variance.clamp_min(0)
         if self.regression:
-            return GaussianSamples(mean_N[:, None], (variance_N + float(self.likelihood.noise))[:, None])
+            return GaussianSamples(mean_N[:, None], (variance_N + self._noise())[:, None])
         side_N = mean_N / (1 + variance_N).sqrt()
         return CategoricalSamples(torch.special.log_ndtr(torch.stack([-side_N, side_N], 1))[:, None, :])
 
@@ -138,11 +139,11 @@ class GPyTorch:
             latent = self.process(rows_N)
             mean_N, covariance_N_N = latent.mean.detach(), latent.covariance_matrix.detach()
         variance_N = covariance_N_N.diagonal().clamp_min(0)
-        noise = float(self.likelihood.noise) if self.regression else 1.0
+        noise = self._noise() if self.regression else 1.0
         features_N_D = pivoted_cholesky(variance_N, lambda i, j: covariance_N_N[i][:, j], _TOLERANCE * noise)
         draws_id = named("gpytorch", *self._fit_id, rows_N.numpy())
         if self.regression:
-            return GaussianFeatures(features_N_D, noise, draws_id)
+            return GaussianFeatures(features_N_D, noise, draws_id, mean=mean_N)
         values = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
 
         def work(part: slice) -> Tensor:
@@ -151,6 +152,9 @@ class GPyTorch:
             return log_probs.float()
 
         return CategoricalSamples(chunked(work, count, 64 * self.draws, torch.device("cpu")), draws_id=draws_id)
+
+    def _noise(self) -> float:
+        return float(self.likelihood.noise.detach())
 
     def _rows(self, inputs: Any) -> Tensor:
         if self.process is None:

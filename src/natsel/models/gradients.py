@@ -6,8 +6,8 @@
     true       g_y at the label itself          1 row: active sampling, GraNd
     H = Σ_train Vᵀ V + λ I                      always from the expected rows, in the sketch where there is one
 
-Believes `natsel.FisherRows`. Rows of P weights are N·R·P numbers, so networks are sketched to q columns unless told
-otherwise, with the same projection for training set, pool and targets.  Spec 08, B6, B8, B9 and F6.
+Believes `natsel.FisherRows`. Rows of P weights are N·R·P numbers, so networks of more than q weights are sketched to q
+columns unless told otherwise, with the same projection for training set, pool and targets.  Spec 08, B6, B8, B9 and F6.
 """
 
 from typing import Any, Literal, Self, get_args
@@ -40,8 +40,9 @@ class Gradients:
     """A network that is unsure of all its weights.
 
     `network`: as `natsel.models.LastLayer` takes it; only parameters that learn count, so freeze the others. `labels`:
-    under which labels gradients are taken. `sketch`: columns that the weights are mixed into (a number, a
-    `natsel.models.Sketch`, or None for rows as they are). `structure`: "full", "diagonal", "low-rank" or "identity".
+    under which labels gradients are taken. `sketch`: columns that the weights are mixed into where they are more (a
+    number, a `natsel.models.Sketch`, or None for rows as they are). `structure`: "full", "diagonal", "low-rank" or
+    "identity".
 
     >>> import numpy as np
     >>> from natsel.models.networks import mlp
@@ -138,13 +139,15 @@ class Gradients:
         self._link, self._seed = link, seed
         parameters = learnable(module)
         self._weights = sum(parameter.numel() for parameter in parameters.values())
-        self._project = None if self.sketch is None else self.sketch.projector(self._weights, self.device)
+        # As many columns as weights or more would add noise and save nothing.
+        sketch = self.sketch if self.sketch is not None and self._weights > self.sketch.columns else None
+        self._project = None if sketch is None else sketch.projector(self._weights, self.device)
         rows_T_R_P = self._rows(module, labelled.inputs, "expected", None)
         squared_norm = sum(float(parameter.detach().double().square().sum()) for parameter in parameters.values())
         found = posterior(RowFactors(rows_T_R_P), self.prior_precision, squared_norm, self.structure, self.rank)
         self.module, self.precision, self.prior, self.warnings = module, found.precision, found.prior, found.warnings
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
-        self._name = named("gradients", self.sketch, self.structure, fingerprint(module), *parts)
+        self._name = named("gradients", sketch, self.structure, fingerprint(module), *parts)
         return self
 
     def _rows(self, module: nn.Module, inputs: Any, labels: Any, progress: Progress | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Inputs as a network takes them: float32 tensors on its device.
+"""Inputs as a network takes them: float32 tensors on its device, float64 ones where it computes in that.
 
     uint8 → float32 / 255        pixels as they are stored become numbers in [0, 1]
     other numbers → float32      unchanged in value
@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from natsel.beliefs.arrays import as_device as usable
 
 
 def as_device(device: torch.device | str | None) -> torch.device:
@@ -22,29 +24,41 @@ def as_device(device: torch.device | str | None) -> torch.device:
     """
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+    return usable(device)
 
 
-def as_inputs(inputs: Any, device: torch.device | str | None = None) -> Tensor:
-    """Arrays, memory maps or tensors as a float32 tensor on a device; what cannot be fed to a network is refused.
+def as_inputs(inputs: Any, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Arrays, memory maps or tensors as a tensor on a device, float32 or float64 as the network is; what cannot be fed
+    to a network is refused.
 
     >>> as_inputs(np.array([[0, 255]], dtype=np.uint8), "cpu")
     tensor([[0., 1.]])
     """
-    tensor = inputs if isinstance(inputs, Tensor) else _from_array(inputs)
+    tensor = inputs if isinstance(inputs, Tensor) else _from_array(inputs, dtype)
     if tensor.is_complex():
         raise ValueError("inputs: found complex numbers; pass their real and imaginary parts as features")
     moved = tensor.detach().to(as_device(device))
     if moved.dtype == torch.uint8:
-        return moved.float().div_(255)
-    found = moved.float()
+        return moved.to(dtype).div_(255)
+    found = moved.to(dtype)
     if tensor.is_floating_point() and not bool(found.isfinite().all()):
         row = int(found.reshape(len(found), -1).isfinite().all(1).logical_not().nonzero()[0])
         raise ValueError(f"inputs: found NaN or infinity in row {row}; fill or leave out such values")
     return found
 
 
-def _from_array(inputs: Any) -> Tensor:
+def inputs_of(module: nn.Module, inputs: Any, device: torch.device | str | None = None) -> Tensor:
+    """Inputs in the type that a module computes in, read without loss where that is float64.
+
+    >>> inputs_of(nn.Linear(1, 1).double(), [[0.1]], "cpu").item()
+    0.1
+    """
+    parameter = next((one for one in module.parameters() if one.is_floating_point()), None)
+    dtype = torch.float32 if parameter is None else parameter.dtype
+    return as_inputs(inputs, device, torch.float64 if dtype == torch.float64 else torch.float32).to(dtype)
+
+
+def _from_array(inputs: Any, dtype: torch.dtype) -> Tensor:
     array = np.asarray(inputs)
     if array.dtype.kind in "OUS":
         texts = array.size > 0 and isinstance(array.flat[0], str | bytes)
@@ -54,7 +68,8 @@ def _from_array(inputs: Any) -> Tensor:
             + ("use natsel.models.TextModel, or embed them first" if texts else "pass an array of numbers")
         )
     if array.dtype != np.uint8:
-        array = np.asarray(array, dtype=np.complex64 if array.dtype.kind == "c" else np.float32)
+        real = np.float64 if dtype == torch.float64 else np.float32
+        array = np.asarray(array, dtype=np.complex64 if array.dtype.kind == "c" else real)
     if not array.flags.writeable or any(step < 0 for step in array.strides):
         array = array.copy()  # torch holds only memory it may write to, in forward order
     return torch.from_numpy(array)

@@ -16,7 +16,7 @@ from torch.func import functional_call, vjp, vmap
 
 from natsel.memory import attempt, memory_budget
 from natsel.models.draws import evaluating
-from natsel.models.inputs import as_inputs
+from natsel.models.inputs import inputs_of
 from natsel.models.prediction import bytes_of
 from natsel.models.protocol import Progress
 
@@ -56,7 +56,7 @@ def gradient_rows(
     weights = sum(parameter.numel() for parameter in parameters.values())
     dtype = next(iter(parameters.values())).dtype
     with evaluating(module):
-        first = as_inputs(inputs[:1], device).to(dtype)
+        first = inputs_of(module, inputs[:1], device)
         with torch.no_grad():
             forward = bytes_of(lambda: module(first.clone()))
         rows_of = _way(module, parameters, first, roots_N_R_C(slice(0, 1)).to(dtype))
@@ -65,7 +65,7 @@ def gradient_rows(
         size = max(1, memory_budget() // 4 // bytes_each)
 
         def work(part: slice) -> Tensor:
-            found_n_R_P = rows_of(as_inputs(inputs[part], device).to(dtype), roots_N_R_C(part).to(dtype))
+            found_n_R_P = rows_of(inputs_of(module, inputs[part], device), roots_N_R_C(part).to(dtype))
             if project is None:
                 return found_n_R_P
             return project(found_n_R_P.flatten(0, 1)).view(len(found_n_R_P), rows, -1)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from natsel.memory import chunked
-from natsel.models.inputs import as_device, as_inputs
+from natsel.models.inputs import as_device, inputs_of
 from natsel.models.protocol import Progress
 
 
@@ -35,7 +35,7 @@ def predict(
         module.eval()
 
     def work(part: slice) -> Tensor:
-        chunk = as_inputs(inputs[part], device)
+        chunk = inputs_of(modules[0], inputs[part], device)
         # A module may work in place, and these may be the user's own numbers.
         outputs_n_K_C = torch.stack([module(chunk.clone()) for module in modules], 1)
         if progress:
@@ -44,7 +44,7 @@ def predict(
 
     try:
         with torch.no_grad():
-            first = as_inputs(inputs[:1], device)
+            first = inputs_of(modules[0], inputs[:1], device)
             bytes_each = bytes_of(lambda: modules[0](first.clone()))
             return chunked(work, count, bytes_each, device)
     finally:

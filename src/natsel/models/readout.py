@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from natsel.memory import chunked
 from natsel.models.draws import evaluating
-from natsel.models.inputs import as_inputs
+from natsel.models.inputs import inputs_of
 from natsel.models.latent import rows_of
 from natsel.models.prediction import bytes_of
 from natsel.models.protocol import Progress
@@ -194,6 +194,4 @@ def _with_constant(features_n_D: Tensor) -> Tensor:
 
 def _clone(inputs: Any, module: nn.Module, device: torch.device) -> Tensor:
     """Inputs as the module takes them; a copy, as a module may work in place."""
-    parameter = next(module.parameters(), None)
-    dtype = torch.float32 if parameter is None else parameter.dtype
-    return as_inputs(inputs, device).to(dtype).clone()
+    return inputs_of(module, inputs, device).clone()

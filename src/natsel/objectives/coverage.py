@@ -12,7 +12,6 @@ pick, few points after it; `ground` takes that many points of V, drawn, for all 
 Spec 08, G5. Iyer et al. 2021; Kothawade et al. 2021, 2022.
 """
 
-import operator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -24,6 +23,7 @@ from natsel.capabilities import Capability
 from natsel.information.similarity import Kernel
 from natsel.objectives.protocol import Facts, Objective, Reading, serves
 from natsel.objectives.similarity import OneGradient, Similar, read_gradients
+from natsel.options import check_options
 
 # Cosines of copies may miss 1 by rounding.
 _SLACK = 1e-9
@@ -36,17 +36,8 @@ class Grounded(OneGradient):
     ground: int | None = None
 
     def __post_init__(self) -> None:
+        check_options(self, ground=1)
         super().__post_init__()
-        if self.ground is None:
-            return
-        try:
-            enough = operator.index(self.ground) >= 1
-        except TypeError:
-            enough = False
-        if not enough:
-            raise ValueError(
-                f"ground: expected a whole number of points to cover, found {self.ground!r}; None takes the pool"
-            )
 
 
 @dataclass(frozen=True)

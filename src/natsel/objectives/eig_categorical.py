@@ -17,7 +17,20 @@ from torch import Tensor
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
-from natsel.information.rows import Children, Rows, expand, gains, grow, heavier, prior_rows, thin
+from natsel.information.enumeration import labellings
+from natsel.information.rows import (
+    Children,
+    Rows,
+    expand,
+    gains,
+    grow,
+    heavier,
+    lead_errors,
+    most,
+    prior_rows,
+    terms,
+    thin,
+)
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG
 from natsel.objectives.protocol import Reading, serves
@@ -48,7 +61,7 @@ class CategoricalEIG:
         self.limit = objective.rows
         self.generator = reading.generator
         self.total = 0.0
-        self._rows = prior_rows(belief.log_weights_K)
+        self.prior = self._rows = prior_rows(belief.log_weights_K)
         self._pending: tuple[Children, float] | None = None
 
     @property
@@ -67,6 +80,11 @@ class CategoricalEIG:
         """I[Y_set; Ω] of a set by enumeration of its labels: the reference, for small sets."""
         log_probs_B_K_C = self.belief.log_probs_N_K_C[positions.to(self.belief.device)]
         return info.joint_mutual_information(log_probs_B_K_C, self.belief.log_weights_K)
+
+    def operations(self, size: int) -> float:
+        """Two for each draw and class of each labelling of the points before the last."""
+        _, draws, classes = self.belief.shape
+        return 2.0 * draws * labellings(1, classes, size, most=1 << 40)
 
     def bounds(self) -> Tensor:
         """BALD to float32 accuracy, at no cost beyond preparing the pool: no gain is ever larger."""
@@ -97,10 +115,17 @@ class CategoricalEIG:
         """Take a point: every row becomes its children, and the gain is what they no longer leave open."""
         probs_K_C = self._probs(torch.tensor([position], device=self.belief.device))[0]
         children = expand(self.rows, probs_K_C)
+        gain = children.gain if self.rows.exact else min(children.gain, most(self.prior, probs_K_C, self.total))
         self._pending = children, float(torch.rand((), generator=self.generator, dtype=torch.float64))
         self.__dict__.pop("levels", None)
-        self.total += children.gain
-        return children.gain
+        self.total += gain
+        return gain
+
+    def errors(self, positions: Tensor, leader: int) -> Tensor:
+        """Standard errors of the gain of `leader` less that of each position, from the thinning of rows."""
+        both = torch.cat([torch.tensor([leader]), positions.cpu()]).to(self.belief.device)
+        term_n_R = terms(self.rows, self._probs(both))
+        return lead_errors(term_n_R[1:], term_n_R[0], 1 - self.rows.kept_R)
 
     def _probs(self, positions: Tensor) -> Tensor:
         """Probabilities in float64 that sum to one to the last bit: a sum of 1 − 1e-7 would read as information."""

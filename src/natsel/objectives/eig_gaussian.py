@@ -1,14 +1,11 @@
 """EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row a pick.
 
-    gain_n = ½ ln(1 + s_n / noise_n),                        s_n = Var[f_n | points added]
-    w_t    = (φ_i − Σ_s (w_s·φ_i) w_s) / √(s_i + noise_i),   s_n ← s_n − (φ_n·w_t)²
+    gain_n = ½ ln(1 + s_n / noise_n),          s_n = Var[f_n | points added], kept by `gaussian_points`
 
-Row t of the Cholesky factor of the added points' covariance with all N is Φ w_t, so only the D numbers of w_t are kept
-and nothing of size N × k. Draws of Gaussians are moment-matched, with noise = E v, and gain ½ (ln E v − E ln v) more:
-an upper bound on the mixture's value, still monotone and submodular.  Spec 06, Q1; spec 09.
+Draws of Gaussians are moment-matched, with noise = E v, and gain ½ (ln E v − E ln v) more: an upper bound on the
+mixture's value, still monotone and submodular.  Spec 06, Q1; spec 09.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar
 
@@ -17,8 +14,10 @@ from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
+from natsel.information.gaussian import log_det_gain
 from natsel.memory import chunked
 from natsel.objectives.eig import EIG
+from natsel.objectives.gaussian_points import Points, sharpened
 from natsel.objectives.protocol import Reading, serves
 
 _ROUNDING = 1e-14
@@ -45,14 +44,13 @@ class GaussianEIG:
         if isinstance(belief, GaussianSamples):
             log_noise_N = belief.variance_N_K.double().log() @ belief.log_weights_K.exp()
             self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
-        self.variance_N = self._per_point(lambda features_n_D: features_n_D.square().sum(1))
-        self.factor_T_D = self.noise_N.new_empty(0, self.features_N_D.shape[1])
+        self.points = Points(self.features_N_D, self.noise_N)
+        sharpened(self.points)
         self.total = 0.0
 
     def scores(self) -> Tensor:
         """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
-        variance_N = self._per_point(lambda features_n_D: features_n_D.square().sum(1))
-        return 0.5 * ((variance_N / self.noise_N).log1p() + self.spread_N)
+        return 0.5 * (self.size_N.log1p() + self.spread_N)
 
     def bounds(self) -> Tensor:
         """The scores: gains only fall from there."""
@@ -60,39 +58,30 @@ class GaussianEIG:
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; F | values so far] for each position."""
-        return 0.5 * ((self.variance_N[positions] / self.noise_N[positions]).log1p() + self.spread_N[positions])
+        variance_n = self.points.variance_N[positions]
+        return 0.5 * ((variance_n / self.noise_N[positions]).log1p() + self.spread_N[positions])
 
     def add(self, position: int) -> float:
         """Take a point: one more Cholesky row, and less variance everywhere."""
         gain = float(self.gains(torch.tensor([position], device=self.noise_N.device)))
-        feature_D = self.features_N_D[position].double()
-        left = float(self.variance_N[position])
-        # What is left of a point below rounding has no direction of its own; a row made from it would be noise.
-        if left > _ROUNDING * float(feature_D.square().sum()):
-            pivot = left + float(self.noise_N[position])
-            row_D = (feature_D - self.factor_T_D.T @ (self.factor_T_D @ feature_D)) / pivot**0.5
-            explained_N = self._per_point(lambda features_n_D: (features_n_D @ row_D).square())
-            # Cauchy and Schwarz: no point can lose more than this, whatever rounding says.
-            self.variance_N = self.variance_N - torch.minimum(explained_N, self.variance_N * (left / pivot))
-            self.factor_T_D = torch.cat([self.factor_T_D, row_D[None]])
+        row_D = self.points.row(position)
+        if row_D is not None:
+            self.points.take(position, row_D)
         self.total += gain
         return gain
 
     def value(self, positions: Tensor) -> float:
-        """The joint value of a set from its covariance matrix: the reference."""
+        """The joint value of a set from its singular values: the reference."""
         positions = positions.to(self.noise_N.device)
-        features_B_D = self.features_N_D[positions].double()
-        covariance_B_B = features_B_D @ features_B_D.T + self.noise_N[positions].diag()
-        return 0.5 * float(
-            torch.logdet(covariance_B_B) - (self.noise_N[positions].log() - self.spread_N[positions]).sum()
-        )
+        features_B_D, noise_B = self.points.at(positions)
+        return float(log_det_gain(features_B_D, noise_B)) + 0.5 * float(self.spread_N[positions].sum())
 
     # Where points lie: φ/√noise, in which 1 + the squared length is the variance of a label over that of its noise.
 
     @cached_property
     def size_N(self) -> Tensor:
         """Var f / noise, worked out once."""
-        return self._per_point(lambda features_n_D: features_n_D.square().sum(1)) / self.noise_N
+        return self.points.start_N / self.noise_N
 
     def sizes(self) -> Tensor:
         """Var f / noise of every point by itself, N values."""
@@ -124,7 +113,3 @@ class GaussianEIG:
 
         count, width = len(self.noise_N) if rows is None else len(rows), few_m_D.shape[1]
         return chunked(work, count, 8 * (2 * width + 2 * len(columns)), self.noise_N.device)
-
-    def _per_point(self, work: Callable[[Tensor], Tensor]) -> Tensor:
-        count, width = self.features_N_D.shape
-        return chunked(lambda part: work(self.features_N_D[part].double()), count, 16 * width, self.features_N_D.device)

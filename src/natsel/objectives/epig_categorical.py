@@ -18,8 +18,9 @@ from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
+from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
 from natsel.information.predictive import Targets, at_a_glance, over_targets, second_order
-from natsel.information.rows import Rows, expand, gains, grow, prior_rows
+from natsel.information.rows import Rows, expand, gains, grow, lead_errors, most, prior_rows
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.epig import EPIG, EPIGChi2
 from natsel.objectives.protocol import Reading, serves
@@ -40,7 +41,7 @@ class CategoricalEPIG:
     def __init__(self, objective: EPIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
         self.total = 0.0
-        self.rows = prior_rows(belief.log_weights_K)
+        self.prior = self.rows = prior_rows(belief.log_weights_K)
         self._rough_N: Tensor | None = None
         # Gains over their second-order form: in full, and about few and more targets; NaN where not looked at.
         self._ratio_N = torch.full((len(belief),), torch.nan, dtype=torch.float64, device=belief.device)
@@ -63,8 +64,15 @@ class CategoricalEPIG:
         """What the labels of a set tell about a target, by enumeration: BALD of the targets before and after."""
         rows = prior_rows(self.belief.log_weights_K)
         for position in positions.tolist():
-            rows = grow(expand(rows, self._probs(position)), 1 << 20, 0.5)
+            rows = grow(expand(rows, self._probs(position)), MOST_ROWS, 0.5)
         return self._open(prior_rows(self.belief.log_weights_K)) - self._open(rows)
+
+    def operations(self, size: int) -> float:
+        """Growing the rows, and two for each draw and class of each target under every row."""
+        _, draws, classes = self.belief.shape
+        aims, _, labels = self.log_probs_M_K_C.shape
+        last: int = min(classes**size, MOST_ROWS)
+        return draws * (GROWING * labellings(1, classes, size, MOST_ROWS) + 2.0 * last * labels * aims)
 
     @property
     def exact(self) -> bool:
@@ -108,15 +116,24 @@ class CategoricalEPIG:
 
     def add(self, position: int) -> float:
         """Take a point: every row becomes its children."""
-        gain = float(self.gains(torch.tensor([position]))[0])
+        gain, probs_K_C = float(self.gains(torch.tensor([position]))[0]), self._probs(position)
+        if not self.exact:
+            gain = min(gain, most(self.prior, probs_K_C, self.total))
         offset = float(torch.rand((), generator=self.generator, dtype=torch.float64))
-        self.rows = grow(expand(self.rows, self._probs(position)), self.limit, offset)
+        self.rows = grow(expand(self.rows, probs_K_C), self.limit, offset)
         self._rough_N = None
         self._ratio_N.fill_(torch.nan)
         for guess_N in self._guesses_N:
             guess_N.fill_(torch.nan)
         self.total += gain
         return gain
+
+    def errors(self, positions: Tensor, leader: int) -> Tensor:
+        """Standard errors of the gain of `leader` less that of each position, from the thinning of rows."""
+        both = torch.cat([torch.tensor([leader]), positions.cpu()]).to(self.belief.device)
+        log_probs_n_K_C = self.belief.log_probs_N_K_C[both]
+        term_n_R = torch.stack([weight * over_targets(log_probs_n_K_C, aims) for weight, aims in self._posteriors()], 1)
+        return lead_errors(term_n_R[1:], term_n_R[0], 1 - self.rows.kept_R)
 
     def _in_parts(self, work: Callable[[Tensor], Tensor], positions: Tensor) -> Tensor:
         """Some work on the predictions at positions, no more of them at a time than the budget has room to copy."""

@@ -18,6 +18,7 @@ from natsel.information.factors import Factors
 from natsel.information.precision import Dense, Precision
 from natsel.memory import chunked, memory_budget
 
+_MOST = 1e16  # of K: gains come from what is left of such numbers, and here that is all rounding
 _SURE = 1 - 1e-9  # what rounding may leave of an eigenvalue of a block that all but says 1
 
 
@@ -172,6 +173,7 @@ class Blocks:
         """K from the precision and what was taken."""
         factors = self.factors[positions]
         blocks_n_R_R = factors.own(self.precision)
+        _refuse_sharp(blocks_n_R_R)
         if self.known is not None:
             blocks_n_R_R = blocks_n_R_R - self.known.over(factors)
         if not len(self.signs_t):
@@ -186,6 +188,16 @@ class Blocks:
 
         width = 24 * factors.rows * len(self.signs_t)
         return blocks_n_R_R - chunked(known, len(factors), width, factors.device)
+
+
+def _refuse_sharp(blocks: Tensor) -> None:
+    largest = float(blocks.diagonal(dim1=-2, dim2=-1).max()) if blocks.numel() else 0.0
+    if not largest <= _MOST:
+        raise ValueError(
+            f"precision: a label of one point would tell up to {largest:.1g} times what is known of the weights, and"
+            f" beyond {_MOST:.0e} rounding decides what the next one tells; give a larger precision, or rescale the"
+            " features"
+        )
 
 
 def together(few: Factors, precision: Precision, kernel: bool) -> Pivot:
@@ -239,6 +251,7 @@ def factor(blocks: Tensor, sign: int = 1) -> Tensor:
     factors: Tensor
     factors, failed = torch.linalg.cholesky_ex(eye_R_R + sign * blocks)
     if bool(failed.any()):
+        _refuse_sharp(blocks)
         values, vectors = torch.linalg.eigh(blocks)
         kept = values.clamp(0, _SURE if sign < 0 else torch.inf)
         factors = torch.linalg.cholesky(eye_R_R + sign * (vectors * kept[..., None, :]) @ vectors.mT)

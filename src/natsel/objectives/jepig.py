@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
 from natsel.objectives.protocol import Facts, Objective
+from natsel.options import check_options
 
 
 @dataclass(frozen=True)
@@ -36,5 +37,4 @@ class JEPIG(Objective):
     )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rows, int) or self.rows < 1:
-            raise ValueError(f"rows: expected a whole number of at least 1, found {self.rows}; the default is 4096")
+        check_options(self, rows=1)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
-from natsel.information.rows import Rows, expand, gains, grow, prior_rows
+from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
+from natsel.information.rows import Rows, expand, gains, grow, lead_errors, most, prior_rows, terms
 from natsel.memory import chunked
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.protocol import Reading, serves
@@ -33,7 +34,7 @@ class CategoricalJEPIG:
     def __init__(self, objective: JEPIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
         self.total = 0.0
-        self.before = prior_rows(belief.log_weights_K)
+        self.prior = self.before = prior_rows(belief.log_weights_K)
         assert reading.targets is not None
         assert isinstance(reading.targets.belief, CategoricalSamples)
         if reading.targets.weights_M is not None:
@@ -76,8 +77,13 @@ class CategoricalJEPIG:
         for position in positions.tolist():
             total += float(self._difference(torch.tensor([position]), before, after)[0])
             probs_K_C = self._probs(torch.tensor([position]))[0]
-            before, after = (grow(expand(rows, probs_K_C), 1 << 20, 0.5) for rows in (before, after))
+            before, after = (grow(expand(rows, probs_K_C), MOST_ROWS, 0.5) for rows in (before, after))
         return total
+
+    def operations(self, size: int) -> float:
+        """Growing the rows, those of the target labels too."""
+        _, draws, classes = self.belief.shape
+        return GROWING * draws * sum(labellings(rows.count, classes, size, MOST_ROWS) for rows in self.first)
 
     @property
     def exact(self) -> bool:
@@ -101,9 +107,28 @@ class CategoricalJEPIG:
         """Take a point in both states."""
         gain = float(self.gains(torch.tensor([position]))[0])
         probs_K_C = self._probs(torch.tensor([position]))[0]
+        if not self.exact:
+            gain = min(gain, most(self.prior, probs_K_C, self.total))
         self.before, self.after = self._grown(self.before, probs_K_C), self._grown(self.after, probs_K_C)
         self.total += gain
         return gain
+
+    def errors(self, positions: Tensor, leader: int) -> Tensor:
+        """Standard errors of the gain of `leader` less that of each position: both states are thinned apart."""
+        _, draws, classes = self.belief.shape
+        states = [rows for rows in (self.before, self.after) if rows.count and not rows.exact]
+        leading_1_K_C = self._probs(torch.tensor([leader]))
+        leading = [terms(rows, leading_1_K_C)[0] for rows in states]
+
+        def work(part: slice) -> Tensor:
+            probs_n_K_C = self._probs(positions[part])
+            variance_n = probs_n_K_C.new_zeros(len(probs_n_K_C))
+            for rows, leading_R in zip(states, leading, strict=True):
+                variance_n += lead_errors(terms(rows, probs_n_K_C), leading_R, 1 - rows.kept_R).square()
+            return variance_n.sqrt()
+
+        width = 8 * (3 * draws * classes + 2 * self.limit * (classes + 3))
+        return chunked(work, len(positions), width, self.belief.device)
 
     def _grown(self, rows: Rows, probs_K_C: Tensor) -> Rows:
         offset = float(torch.rand((), generator=self.generator, dtype=torch.float64))

@@ -20,6 +20,7 @@ from natsel.information import mutual_information
 from natsel.objectives.eig import EIG
 from natsel.objectives.eig_categorical import CategoricalEIG
 from natsel.objectives.protocol import Facts, Objective, Reading, serves
+from natsel.options import check_options
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,7 @@ class TaughtJEPIG(Objective):
     )
 
     def __post_init__(self) -> None:
-        if self.by not in ("distil", "retrain"):
-            raise ValueError(f"by: expected 'distil' or 'retrain', found {self.by!r}")
-        if not isinstance(self.students, int) or self.students < 1:
-            raise ValueError(f"students: expected a whole number of at least 1, found {self.students}")
+        check_options(self, students=1, rows=1)
 
 
 @serves(TaughtJEPIG, TwoModels)
@@ -94,9 +92,20 @@ class TwoModelJEPIG:
         self.total += gain
         return gain
 
+    def errors(self, positions: Tensor, leader: int) -> Tensor:
+        """Standard errors of leads: those of the model and of the mean of its students, which are thinned apart."""
+        variance_n = self.teacher.errors(positions, leader).square()
+        for student in self.students:
+            variance_n += student.errors(positions, leader).square() / len(self.students) ** 2
+        return variance_n.sqrt()
+
     def value(self, positions: Tensor) -> float:
         """BatchBALD of a set less that of the students, by enumeration."""
         return self.teacher.value(positions) - sum(one.value(positions) for one in self.students) / len(self.students)
+
+    def operations(self, size: int) -> float:
+        """Those of the teacher and of every student."""
+        return self.teacher.operations(size) + sum(one.operations(size) for one in self.students)
 
 
 def jepig_from_two_models(

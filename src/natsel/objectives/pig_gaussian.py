@@ -18,6 +18,7 @@ from natsel.beliefs import GaussianFeatures
 from natsel.beliefs.updates import gaussian_update
 from natsel.capabilities import Capability
 from natsel.memory import chunked, rows_per_chunk
+from natsel.objectives.gaussian_points import log_open
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.protocol import Reading, serves
 
@@ -125,23 +126,29 @@ class GaussianPIG(GaussianKnown):
     def _pig(self, points: Points, targets: Points) -> Tensor:
         scale_N, scale_M = points.variance_N.rsqrt(), targets.variance_N.rsqrt()
         z_N, z_M, share_M = points.gap_N * scale_N, targets.gap_N * scale_M, self._shares()
+        open_N, open_M = points.noise_N * scale_N.square(), targets.noise_N * scale_M.square()
         aims_M_D = targets.features_N_D * scale_M[:, None]
         step = rows_per_chunk(8 * (aims_M_D.shape[1] + 8), z_N.device)
 
         def work(part: slice) -> Tensor:
             total_n = torch.zeros_like(z_N[part])
             features_n_D = points.features_N_D[part] * scale_N[part, None]
-            for aims_m_D, z_m, share_m in zip(
-                *(torch.split(all_M, step) for all_M in (aims_M_D, z_M, share_M)), strict=True
+            for aims_m_D, z_m, open_m, share_m in zip(
+                *(torch.split(all_M, step) for all_M in (aims_M_D, z_M, open_M, share_M)), strict=True
             ):
+                log_open_n_m = log_open(features_n_D, aims_m_D, open_N[part], open_m)
                 rho_n_m = features_n_D @ aims_m_D.T
-                open_n_m = 1 - rho_n_m.square()
-                z_n_1 = z_N[part, None]
-                misfit_n_m = rho_n_m.square() * (z_n_1.square() + z_m.square()) - 2 * rho_n_m * z_n_1 * z_m
-                total_n += (-0.5 * ((-rho_n_m.square()).log1p() + misfit_n_m / open_n_m)) @ share_m
+                z_n_1, square_n_m, open_n_m = z_N[part, None], rho_n_m.square(), log_open_n_m.exp()
+                # Two forms of one number: the first keeps its digits where ρ is small, the second where it is near 1.
+                misfit_n_m = torch.where(
+                    square_n_m < 0.5,
+                    (square_n_m * (z_n_1.square() + z_m.square()) - 2 * rho_n_m * z_n_1 * z_m) / open_n_m,
+                    (z_m - rho_n_m * z_n_1).square() / open_n_m - z_m.square(),
+                )
+                total_n -= 0.5 * ((log_open_n_m + misfit_n_m) @ share_m)
             return total_n
 
-        return chunked(work, len(z_N), 48 * min(step, len(z_M)), z_N.device)
+        return chunked(work, len(z_N), 80 * min(step, len(z_M)), z_N.device)
 
 
 @serves(JPIG, GaussianFeatures)

@@ -24,6 +24,7 @@ from torch import Tensor
 from natsel import information as info
 from natsel.beliefs import Belief, CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
+from natsel.information.mutual import share_of_others
 from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective, Reading, serves
 
 LN_2 = math.log(2)
@@ -131,7 +132,7 @@ class VariationRatio(Objective):
 
 @pointwise(VariationRatio, CategoricalSamples)
 def _(objective: VariationRatio, belief: CategoricalSamples, reading: Reading) -> Tensor:
-    return -torch.expm1(info.log_mean(*draws(belief)).amax(-1).clamp_max(0))
+    return share_of_others(info.log_mean(*draws(belief)).exp())
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,10 @@ class Margin(Objective):
 
 @pointwise(Margin, CategoricalSamples)
 def _(objective: Margin, belief: CategoricalSamples, reading: Reading) -> Tensor:
-    top_N_2 = info.log_mean(*draws(belief)).exp().topk(min(2, belief.shape[2])).values
-    runner_up_N = top_N_2[:, 1] if top_N_2.shape[1] > 1 else torch.zeros_like(top_N_2[:, 0])
-    return (1 - (top_N_2[:, 0] - runner_up_N)).clamp_(0, 1)
+    mean_N_C = info.log_mean(*draws(belief)).exp()
+    if belief.shape[2] == 1:
+        return torch.zeros_like(mean_N_C[:, 0])
+    return (share_of_others(mean_N_C) + mean_N_C.topk(2).values[:, 1]).clamp_(0, 1)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from torch import Tensor
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.targets import check_shared
 from natsel.capabilities import Capability
+from natsel.options import check_options
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,14 @@ class Objective:
 
     facts: ClassVar[Facts]
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def takes_labels(self) -> bool:
+        """Whether known labels of the points go into the score."""
+        return self.facts.needs_labels
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -189,7 +198,11 @@ def read(objective: Objective, belief: Belief, reading: Reading) -> Any:
         )
     if objective.facts.needs_targets and reading.targets is None:
         raise ValueError(f"targets: {name} asks what is learned about targets; pass the belief about them as targets=")
-    if objective.facts.needs_targets and reading.targets is not None:
+    if reading.labels_N is not None and not objective.takes_labels:
+        raise _unused(objective, "labels", "known labels", lambda other: other.facts.needs_labels)
+    if reading.targets is not None:
+        if not objective.facts.needs_targets:
+            raise _unused(objective, "targets", "targets", lambda other: other.facts.needs_targets)
         check_shared(belief, reading.targets)
     _check_given(objective, belief, reading)
     return state(objective, belief, reading)
@@ -202,8 +215,15 @@ def _check_given(objective: Objective, belief: Belief, reading: Reading) -> None
             raise ValueError(f"given: {name} asks what points add to others; pass the belief about those as given=")
         return
     if not (facts.takes_given or facts.needs_given):
-        able = sorted({o.__name__ for o, _ in SERVES if o.facts.takes_given or o.facts.needs_given})
-        raise ValueError(
-            f"given: {name} has no use for points already held; leave given= out, or use {', '.join(able)}"
+        raise _unused(
+            objective, "given", "points already held", lambda other: other.facts.takes_given or other.facts.needs_given
         )
     check_shared(belief, reading.given, "given")
+
+
+def _unused(objective: Objective, argument: str, what: str, takes: Callable[[type[Objective]], bool]) -> ValueError:
+    """What to raise where an argument would be ignored."""
+    able = sorted({other.__name__ for other, _ in SERVES if takes(other)})
+    return ValueError(
+        f"{argument}: {type(objective).__name__} has no use for {what}; leave {argument}= out, or use {', '.join(able)}"
+    )

@@ -11,7 +11,7 @@ which every weight counts alike.  Spec 08, F4 and F6.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, 
 from natsel.capabilities import Capability
 from natsel.information.similarity import Kernel
 from natsel.objectives.protocol import Reading
+from natsel.options import check_options
 
 Label = Literal["hard", "sampled", "true"]
 GRADIENTS: tuple[type[Belief], ...] = (FisherFactors, FisherRows, GaussianFeatures)
@@ -37,12 +38,16 @@ class OneGradient:
     cosine: bool = False
 
     def __post_init__(self) -> None:
-        if self.label not in get_args(Label):
-            raise ValueError(f"label: expected {', '.join(get_args(Label))}, found {self.label!r}; choose one of them")
+        check_options(self)
         for name in ("ridge", "eta", "penalty", "threshold"):
             value = getattr(self, name, 1.0)
-            if not (isinstance(value, int | float) and 0 < value < math.inf):
+            if not 0 < value < math.inf:
                 raise ValueError(f"{name}: expected a positive number, found {value!r}; the default is 1 or less")
+
+    @property
+    def takes_labels(self) -> bool:
+        """Whether gradients are taken under known labels."""
+        return self.label == "true"
 
 
 class Similar:

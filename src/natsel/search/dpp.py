@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Related
+from natsel.options import check_options
 from natsel.search.clocks import Clocks
 from natsel.search.kmeans_pp import checked_sizes, taken_alone
 from natsel.search.swaps import improved, pivoted
@@ -48,10 +49,7 @@ class KDPP:
     needs: ClassVar[Capability] = Capability.SCORES | Capability.DISTANCES | Capability.KERNEL
 
     def __post_init__(self) -> None:
-        if self.limit < 0:
-            raise ValueError(f"limit: found {self.limit}; pass how many candidates to draw from exactly, 0 or more")
-        if self.steps is not None and self.steps < 0:
-            raise ValueError(f"steps: found {self.steps}; pass a number of swaps, 0 or more, or None for 5 k ln k")
+        check_options(self, limit=0, steps=0)
 
     def __call__(self, state: Related, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Draw k of the allowed positions."""

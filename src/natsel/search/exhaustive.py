@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Valued
+from natsel.options import check_options
+from natsel.search.patience import PATIENCE, check_patience, refuse_long
 from natsel.search.topk import check_k
 
 TIE = 1e-10
@@ -23,7 +25,7 @@ TIE = 1e-10
 
 @dataclass(frozen=True)
 class Exhaustive:
-    """The best k-subset by trying all of them, at most `limit`.
+    """The best k-subset by trying all of them, at most `limit`, if that takes no more than about `patience` seconds.
 
     >>> from types import SimpleNamespace
     >>> state = SimpleNamespace(value=lambda positions: float(len({int(p) % 2 for p in positions})))
@@ -32,11 +34,12 @@ class Exhaustive:
     """
 
     limit: int = 200_000
+    patience: float = PATIENCE
     needs: ClassVar[Capability] = Capability.VALUE
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ValueError(f"limit: found {self.limit}; pass the number of subsets to try at most, 1 or more")
+        check_patience(self.patience)
+        check_options(self, limit=1)
 
     def __call__(self, state: Valued, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Pick the best subset; the generator is left alone."""
@@ -50,6 +53,8 @@ class Exhaustive:
                 f"k: {k} of {len(candidates)} candidates make {subsets:,} subsets, more than limit="
                 f"{self.limit:,}; use Greedy(), a smaller k, fewer candidates or a higher limit"
             )
+        sets = dict.fromkeys(range(1, k), 1) | {k: subsets}
+        refuse_long(state, sets, self.patience, "use Greedy(), a smaller k or fewer candidates")
         values = [_value(state, subset) for subset in combinations(candidates, k)]
         # Compared with the final maximum: a running best would let a chain of near ties drift.
         reach = max(values) - TIE

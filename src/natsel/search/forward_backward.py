@@ -5,7 +5,8 @@
 
 Where points gain from each other, a first pick may turn out to be needless: objectives about targets are not
 submodular, and greedy has no guarantee on them. BAIT is this search with α = 2. A state that lets points leave again
-(`losses`, `remove`) is asked what each is worth; for others the values of sets are compared.
+(`losses`, `remove`) is asked what each is worth; for others the values of sets are compared, unless that would take too
+long: about (α² − 1) k² / 2 sets of up to α k points.
 Spec 08, G1 and Alg 6; Ash et al. 2021.
 """
 
@@ -18,7 +19,9 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Removable, Valued
+from natsel.options import check_options
 from natsel.search.greedy import TIE, forward, saturation
+from natsel.search.patience import PATIENCE, check_patience, refuse_long
 from natsel.search.topk import check_k
 
 # Values of sets that cannot be: as bad as can be subtracted.
@@ -30,16 +33,20 @@ class ForwardBackward:
     """Greedy to `oversample` times as many points as wanted, then drop the least missed; 1 is plain greedy.
 
     Points come in the order in which they were taken, with what each adds to those before. Ties go to the point taken
-    earlier.
+    earlier. Where values of sets must be compared and that would take more than about `patience` seconds, it refuses
+    before it begins.
 
     >>> ForwardBackward(oversample=1.5).needs
     <Capability.GAINS|VALUE: 6>
     """
 
     oversample: float = 2.0
+    patience: float = PATIENCE
     needs: ClassVar[Capability] = Capability.GAINS | Capability.VALUE
 
     def __post_init__(self) -> None:
+        check_patience(self.patience)
+        check_options(self)
         if not 1 <= self.oversample < math.inf:
             raise ValueError(
                 f"oversample: found {self.oversample!r}; pass how many times k points to take at first, 1 or more"
@@ -51,6 +58,12 @@ class ForwardBackward:
         check_k(k, count)
         # 1e-9: 1.12 · 25 comes out as a little more than 28.
         most = max(k, min(count, math.ceil(self.oversample * k - 1e-9)))
+        if most > k and not hasattr(state, "remove"):
+            sets = {size: size + 1 for size in range(k, most)}  # all but one of those that are left
+            for size in range(1, k + 1):
+                sets[size] = sets.get(size, 0) + 1
+            remedy = "lower k or oversample, use Greedy() (the methods batchbald, batch-epig and batch-jepig)"
+            refuse_long(state, sets, self.patience, remedy)
         steps = forward(state, most, allowed_N)
         taken = [choice.position for choice in steps.choices]
         if most == k:

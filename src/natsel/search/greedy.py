@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Choice, Picks, Raced, Sequential, Shortlisted
+from natsel.capabilities import Capability, Choice, Estimated, Picks, Raced, Sequential, Shortlisted
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
 
@@ -97,9 +97,7 @@ def glance(state: Shortlisted, allowed_N: Tensor) -> Choice:
     """The best gain of a state that looks at few points in full; ties go to the lower position."""
     positions_M, gain_M = shortlist(state, 1, allowed_N, tie=TIE)
     best = float(gain_M.max())
-    place = int((gain_M >= best - TIE).nonzero()[0])
-    others_M = gain_M[torch.arange(len(gain_M)) != place]
-    return Choice(int(positions_M[place]), gap=best - float(others_M.max()) if len(others_M) else torch.inf, error=0.0)
+    return _choice(state, int((gain_M >= best - TIE).nonzero()[0]), positions_M, gain_M)
 
 
 def look(state: Sequential, bound_N: Tensor) -> Choice:
@@ -115,5 +113,17 @@ def look(state: Sequential, bound_N: Tensor) -> Choice:
     seen_n = order_M[:start]
     gain_n = bound_N[seen_n]
     position = int(seen_n[gain_n >= best - TIE].min())
-    others_n = gain_n[seen_n != position]
-    return Choice(position, gap=best - float(others_n.max()) if len(others_n) else torch.inf, error=0.0)
+    return _choice(state, int((seen_n == position).nonzero()), seen_n, gain_n)
+
+
+def _choice(state: Sequential | Shortlisted, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
+    """The candidate at a place, its lead over the best of the others, and how unsure that lead is."""
+    leader = int(position_n[place])
+    if len(gain_n) == 1:
+        return Choice(leader, gap=torch.inf, error=0.0)
+    other_n = gain_n.index_fill(0, torch.tensor(place, device=gain_n.device), -torch.inf)
+    runner_up = other_n.argmax()
+    error = 0.0
+    if hasattr(state, "errors") and not cast(Estimated, state).exact:
+        error = float(cast(Estimated, state).errors(position_n[runner_up][None], leader)[0])
+    return Choice(leader, gap=float(gain_n[place] - gain_n[runner_up]), error=error)

@@ -10,6 +10,7 @@ how a stream is cut into blocks.  Spec 04, sections 4 and 5, A3.
 """
 
 import math
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -135,5 +136,5 @@ def _log_falling(count: int, picks: int) -> float:
 
 def check_beta(beta: float) -> None:
     """Raise a ValueError unless beta is a coldness: 0 to inf."""
-    if not beta >= 0:
-        raise ValueError(f"beta: found {beta}; pass a number from 0 (uniform) to inf (top-k)")
+    if not isinstance(beta, Real) or isinstance(beta, bool) or not beta >= 0:
+        raise ValueError(f"beta: found {beta!r}; pass a number from 0 (uniform) to inf (top-k)")

@@ -9,13 +9,14 @@ points taken, the batch is filled up at random. Spec 08, G4 and Alg 7; Arthur & 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast, get_args
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Located, Picks, Seen
 from natsel.memory import memory_budget
+from natsel.options import check_options
 from natsel.search.clocks import Clocks
 from natsel.search.topk import check_k, refuse_nan
 
@@ -48,10 +49,7 @@ class KMeansPP:
     needs: ClassVar[Capability] = Capability.SCORES | Capability.DISTANCES
 
     def __post_init__(self) -> None:
-        if self.first not in get_args(First):
-            raise ValueError(
-                f"first: expected {' or '.join(get_args(First))}, found {self.first!r}; choose one of them"
-            )
+        check_options(self)
 
     def __call__(self, state: Located, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Draw k of the allowed positions."""

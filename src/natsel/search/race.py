@@ -1,6 +1,6 @@
 """A race for the largest gain, where gains are sums over rows of samples and more rows cost more.
 
-    gain_n = Σ_m g_nm,      Var(gain_a − gain_b) ≈ Σ_m doubt_m (g_am − g_bm)²
+    gain_n = Σ_m g_nm,      Var(gain_a − gain_b) ≈ Σ_m doubt_m (d_m − d̄)²,   d_m = g_am − g_bm
 
 All candidates see the same rows, so the error of a difference is far smaller than that of a gain. Candidates run on
 the few rows of the first level in the order of their bounds until the next bound cannot win; those within two
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Choice, Raced
+from natsel.information.rows import lead_errors
 
 _SIGMAS = 2.0
 # float32 gains move by about 1e-6 with the order of summation, that is with chunk sizes, threads and devices.
@@ -51,7 +52,7 @@ class _Field:
 
     def errors(self, leader: int, doubt_R: Tensor) -> Tensor:
         """Standard errors of the differences to the leader."""
-        return ((self.term_n_R - self.term_n_R[leader]).square_() @ doubt_R).sqrt_().double()
+        return lead_errors(self.term_n_R, self.term_n_R[leader], doubt_R).double()
 
     def joined(self, other: "_Field") -> "_Field":
         """Both fields together."""

@@ -10,12 +10,13 @@ sample, beta = inf is top-k with ties to the lower position.  Spec 04, section 6
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Scored
+from natsel.options import check_options
 from natsel.search.gumbel import INF, LARGE, Rest, check_beta, gumbel_noise, law, perturb
 from natsel.search.topk import allowed_scores, check_k, refuse_nan, stable_top_k
 
@@ -23,11 +24,6 @@ OnExhausted = Literal["uniform", "order", "raise"]
 Ties = Literal["index", "random"]
 
 ROUNDING = -1e-6  # scores between this and 0 are zeros that went negative in floating point
-
-
-def _check_option(name: str, found: str, options: object) -> None:
-    if found not in get_args(options):
-        raise ValueError(f"{name}: found {found!r}; pass one of {', '.join(map(repr, get_args(options)))}")
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Power:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        _check_option("on_exhausted", self.on_exhausted, OnExhausted)
+        check_options(self)
 
     def log_weights(self, scores_N: Tensor) -> Tensor:
         """The logarithm of max(score, 0), N values."""
@@ -79,7 +75,7 @@ class Softmax:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        _check_option("on_exhausted", self.on_exhausted, OnExhausted)
+        check_options(self)
 
     def log_weights(self, scores_N: Tensor) -> Tensor:
         """The scores themselves."""
@@ -127,7 +123,7 @@ class SoftRank:
 
     def __post_init__(self) -> None:
         check_beta(self.beta)
-        _check_option("ties", self.ties, Ties)
+        check_options(self)
 
     def log_weights(self, scores_N: Tensor, tie_noise_N: Tensor | None = None) -> Tensor:
         """-log rank; among equal scores the larger tie noise ranks first, without it the lower position."""

@@ -6,13 +6,13 @@
 so it only finds the threshold here; who is taken at the threshold is decided explicitly.  Spec 03, 2; 04, 3.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Scored, Shortlisted
+from natsel.capabilities import Capability, Estimated, Picks, Scored, Shortlisted
 from natsel.search.shortlist import shortlist
 
 
@@ -105,5 +105,10 @@ class TopK:
             positions_M, scores_M = allowed_scores(state, allowed_N)
         check_k(k, len(positions_M))
         chosen_B = stable_top_k(k, scores_M)
-        scores_B = scores_M[chosen_B]
-        return Picks(positions_M[chosen_B], scores_B, total=float(scores_B.sum()))
+        scores_B, positions_B = scores_M[chosen_B], positions_M[chosen_B]
+        picks = Picks(positions_B, scores_B, total=float(scores_B.sum()))
+        if not hasattr(state, "errors") or cast(Estimated, state).exact or not 0 < k < len(positions_M):
+            return picks
+        next_best = int(scores_M.index_fill(0, chosen_B, -torch.inf).argmax())
+        errors_B = cast(Estimated, state).errors(positions_B, int(positions_M[next_best])).cpu()
+        return replace(picks, gaps=scores_B - scores_M[next_best], gap_errors=errors_B)

@@ -1,0 +1,419 @@
+"""Whatever a belief knows, it still knows after a file, a folder of shards and another process."""
+
+import gc
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import natsel
+import natsel.beliefs
+from natsel import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import FisherFactors, FisherRows, TwoModels
+from natsel.beliefs.files import load
+from natsel.beliefs.shards import Shards, write_shards
+from natsel.information.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank
+
+pytestmark = pytest.mark.filterwarnings("ignore::natsel.beliefs.draws.DrawsCollapsed")
+
+KINDS = [kind for kind in vars(natsel.beliefs).values() if isinstance(kind, type) and issubclass(kind, Belief)]
+PLACES = ("npz", "safetensors", "one shard", "three shards")
+
+
+# Beliefs of every kind.
+
+
+@dataclass(frozen=True)
+class Random:
+    """Numbers of a seed; the same seed gives the same belief."""
+
+    generator: torch.Generator
+    dtype: torch.dtype
+    names: dict[str, Any]
+    labels: int  # how often the belief is conditioned
+
+    def normal(self, *shape, dtype=None):
+        return torch.randn(*shape, generator=self.generator, dtype=dtype or self.dtype)
+
+    def whole(self, high, *shape):
+        return torch.randint(high, shape, generator=self.generator)
+
+    def matrix(self, size):
+        root = self.normal(size, size, dtype=torch.float64)
+        return root @ root.T + 0.1 * torch.eye(size, dtype=torch.float64)
+
+
+def log_probs(random, *shape):
+    return random.normal(*shape).log_softmax(-1)
+
+
+def conditioned(random, belief):
+    for _ in range(random.labels):
+        belief = learn(belief, random)
+    return belief
+
+
+def learn(belief, random):
+    points = random.whole(len(belief), 2)
+    real = random.normal(2, dtype=torch.float64)
+    return belief.condition(points, random.whole(3, 2) if isinstance(belief, CategoricalSamples) else real)
+
+
+def weights(random, draws):
+    return random.normal(draws, dtype=torch.float64).log_softmax(0)
+
+
+def categorical(random, points):
+    return conditioned(random, CategoricalSamples(log_probs(random, points, 4, 3), weights(random, 4), **random.names))
+
+
+def gaussian(random, points):
+    mean, variance = random.normal(points, 4), random.normal(points, 4).exp()
+    return conditioned(random, GaussianSamples(mean, variance, weights(random, 4), **random.names))
+
+
+def features(random, points):
+    mean, noise = random.normal(points), random.normal(points).exp()
+    return conditioned(random, GaussianFeatures(random.normal(points, 3), noise, mean=mean, **random.names))
+
+
+def precision(random, left, right):
+    size = left * right
+    vectors = torch.linalg.qr(random.normal(size, size, dtype=torch.float64)).Q[:1]
+    return [
+        Isotropic(0.3),
+        Diagonal(random.normal(size, dtype=torch.float64).exp()),
+        Dense(random.matrix(size)),
+        Kronecker(random.matrix(left), random.matrix(right)),
+        LowRank(vectors, torch.tensor([2.0], dtype=torch.float64), 0.5),
+        torch.ones(size, size, dtype=torch.float64),  # singular: a ridge is added, and a warning
+    ][int(random.whole(6, 1))]
+
+
+def factors(random, points):
+    outputs = log_probs(random, points, 3).exp()
+    belief = FisherFactors.categorical(random.normal(points, 2), outputs, precision(random, 3, 2), **random.names)
+    return belief.labelled("hard") if random.labels else belief
+
+
+def rows(random, points):
+    belief = FisherRows(random.normal(points, 2, 6), precision(random, 2, 3), **random.names)
+    if random.labels:
+        belief._set(warnings=("training set: 2 examples are not finite; check the network",))  # as models do
+    return belief
+
+
+def taught(random, points):
+    students = log_probs(random, points, 2, 5, 3)
+    return TwoModels(log_probs(random, points, 4, 3), students, weights(random, 4), **random.names)
+
+
+MAKERS = {
+    CategoricalSamples: categorical,
+    GaussianSamples: gaussian,
+    GaussianFeatures: features,
+    FisherFactors: factors,
+    FisherRows: rows,
+    TwoModels: taught,
+}
+METHODS = dict.fromkeys(MAKERS, "batchbald") | {TwoModels: "jepig-distil"}
+
+
+@st.composite
+def recipes(draw):
+    """How to make a belief, so that the same one can be made twice."""
+    seed, dtype = draw(st.integers(0, 2**20)), draw(st.sampled_from([torch.float32, torch.float64]))
+    points, labels = draw(st.integers(1, 6)), draw(st.integers(0, 2))
+    draws_id = draw(st.none() | st.text(max_size=6))
+
+    def make(kind, seed=seed, points=points, labels=labels):
+        generator = torch.Generator().manual_seed(seed)
+        ids = torch.randperm(points, generator=generator) + 2**40
+        return MAKERS[kind](Random(generator, dtype, {"draws_id": draws_id, "ids_N": ids}, labels), points)
+
+    return make
+
+
+def brought_back(belief, place):
+    with tempfile.TemporaryDirectory() as folder:
+        if "shard" not in place:
+            belief.save(f"{folder}/belief.{place}")
+            return Belief.load(f"{folder}/belief.{place}")
+        third = -(-len(belief) // 3)
+        step = third if place == "three shards" else len(belief)
+        parts = [belief[start : start + step] for start in range(0, len(belief), step)]
+        whole = write_shards(folder, parts).belief()
+        for mine, theirs in zip(parts, Shards(folder), strict=True):
+            same(mine, theirs)
+        return whole
+
+
+def same(mine, theirs, where="belief"):
+    """Whether two values are alike in every field, bit for bit."""
+    if isinstance(mine, torch.Tensor):
+        assert isinstance(theirs, torch.Tensor), where
+        assert mine.dtype == theirs.dtype, where
+        assert torch.equal(mine, theirs), where
+        return
+    assert type(mine) is type(theirs), where
+    if is_dataclass(mine):
+        for field in fields(mine):
+            same(getattr(mine, field.name), getattr(theirs, field.name), f"{where}.{field.name}")
+    elif isinstance(mine, tuple):
+        assert len(mine) == len(theirs), where
+        for number, pair in enumerate(zip(mine, theirs, strict=True)):
+            same(*pair, f"{where}[{number}]")
+    else:
+        assert mine == theirs, where
+
+
+# Round trips.
+
+
+def test_every_kind_is_here():
+    assert set(KINDS) - {Belief} == set(MAKERS)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", MAKERS)
+@settings(max_examples=12, deadline=None)
+@given(make=recipes())
+def test_every_field_comes_back(kind, place, make):
+    belief = make(kind)
+    found = brought_back(belief, place)
+    same(belief, found)
+    same(belief[1:], found[1:])
+    same(belief.with_ids(range(len(belief))), found.with_ids(range(len(belief))))
+    for name in ("warnings", "log_evidence"):
+        assert getattr(belief, name, None) == getattr(found, name, None)
+    if hasattr(belief, "surprise"):
+        assert belief.surprise() == found.surprise()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@settings(max_examples=6, deadline=None)
+@given(make=recipes(), place=st.sampled_from(PLACES))
+def test_the_same_picks_follow(kind, place, make):
+    belief = make(kind)
+    first, second = (natsel.select(METHODS[kind], each, k=1) for each in (belief, brought_back(belief, place)))
+    assert first.indices.tolist() == second.indices.tolist()
+    assert first.scores.tolist() == second.scores.tolist()
+    assert first.warnings == second.warnings
+
+
+@pytest.mark.parametrize("kind", [CategoricalSamples, GaussianSamples, GaussianFeatures])
+@settings(max_examples=12, deadline=None)
+@given(make=recipes(), place=st.sampled_from(PLACES))
+def test_labels_go_on_teaching(kind, place, make):
+    belief = make(kind)
+    found = brought_back(belief, place)
+
+    def more(each):
+        return learn(each, Random(torch.Generator().manual_seed(1), torch.float64, {}, 0))
+
+    same(more(belief), more(found))
+    # Other points, before any label: they follow the belief and the one that was read alike, and from half-way too.
+    others = make(kind, labels=0)[:1]
+    for leader, read in ((belief, found), (more(belief), more(found))):
+        same(others.with_weights_of(leader), others.with_weights_of(read))
+        same(others.with_weights_of(leader), others.with_weights_of(belief).with_weights_of(read))
+        same(others.with_weights_of(leader), brought_back(others.with_weights_of(belief), place).with_weights_of(read))
+
+
+def test_what_was_lost_is_kept(tmp_path):
+    """The numbers that a file used to forget."""
+    pool = GaussianFeatures([[1.0], [2.0]], noise=1.0).condition([0], [2.0])
+    pool.save(tmp_path / "b.npz")
+    found, targets = GaussianFeatures.load(tmp_path / "b.npz"), GaussianFeatures([[3.0]], noise=1.0)
+    assert targets.with_weights_of(found).mean_N.tolist() == [3.0]
+    assert found.log_evidence == pool.log_evidence == pytest.approx(-0.5 * (math.log(4 * math.pi) + 2))
+    draws = CategoricalSamples.from_probs([[[0.99, 0.01], [0.01, 0.99]]]).condition([0] * 3, [1] * 3)
+    draws.save(tmp_path / "d.safetensors")
+    assert CategoricalSamples.load(tmp_path / "d.safetensors").warnings == draws.warnings != ()
+    ridged = FisherRows([[[1.0, 2.0]]], precision=torch.ones(2, 2))
+    ridged.save(tmp_path / "f.npz")
+    assert FisherRows.load(tmp_path / "f.npz").warnings == ridged.warnings != ()
+
+
+def test_another_process_reads_what_this_one_wrote(tmp_path):
+    random = Random(torch.Generator().manual_seed(3), torch.float64, {"draws_id": "fit 1"}, 2)
+    belief, pool = taught(random, 5), features(random, 5)
+    belief.save(tmp_path / "taught.npz")
+    belief.save(tmp_path / "taught.safetensors")
+    write_shards(tmp_path / "shards", [belief[:2], belief[2:]])
+    pool.save(tmp_path / "pool.npz")
+    code = (
+        "import json, sys, natsel\n"
+        "found = [natsel.Belief.load(f'{sys.argv[1]}/taught.{suffix}') for suffix in ('npz', 'safetensors')]\n"
+        "from natsel.beliefs.shards import Shards\n"
+        "found.append(Shards(f'{sys.argv[1]}/shards').belief())\n"
+        "pool = natsel.Belief.load(f'{sys.argv[1]}/pool.npz')\n"
+        "print(json.dumps([[type(one).__name__, one.students_N_S_L_C.tolist()] for one in found]))\n"
+        "print(json.dumps([pool.log_evidence, pool[:1].condition([0], [1.0]).mean_N.tolist()]))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    read, numbers = (json.loads(line) for line in run.stdout.splitlines())
+    assert read == [["TwoModels", belief.students_N_S_L_C.tolist()]] * 3
+    assert numbers == [pool.log_evidence, pool[:1].condition([0], [1.0]).mean_N.tolist()]
+
+
+def test_fields_of_other_peoples_beliefs_are_kept_or_refused(tmp_path):
+    @dataclass(frozen=True, eq=False)
+    class Annotated(CategoricalSamples):
+        note: tuple[str, float] | dict = ()
+
+    probs = torch.full((1, 2, 2), 0.5).log()
+    Annotated(probs, note=("by hand", 0.1)).save(tmp_path / "a.npz")
+    assert Annotated.load(tmp_path / "a.npz").note == ("by hand", 0.1)
+    with pytest.raises(ValueError, match=r"^note: a dict cannot be stored; make fields .* of tensors"):
+        Annotated(probs, note={}).save(tmp_path / "b.npz")
+    with np.load(tmp_path / "a.npz") as old:
+        np.savez(tmp_path / "c.npz", **{**old, "natsel_kind": "CategoricalSamples"})
+    with pytest.raises(ValueError, match=r"holds note, which no CategoricalSamples of this natsel has; upgrade"):
+        load(tmp_path / "c.npz")
+    del Annotated
+    gc.collect()  # the class is gone, as in another process
+    with pytest.raises(ValueError, match=r"unknown kind of belief 'Annotated'; .* import what defines"):
+        load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("{", "damaged"),
+        ("[1]", "damaged"),
+        ('{"log_probs_N_K_C": {"tensor": "gone"}}', "lacks gone"),
+        ('{"ids_N": {"tensor": "ids_N"}}', "lacks log_probs_N_K_C"),
+        (
+            '{"log_probs_N_K_C": {"tensor": "log_probs_N_K_C"}, "learnt": {"form": "crystal", "parts": {}}}',
+            "unknown form 'crystal'",
+        ),
+    ],
+)
+def test_descriptions_that_do_not_fit_are_refused(tmp_path, change, message):
+    CategoricalSamples.from_probs([[[0.5, 0.5]]]).save(tmp_path / "a.npz")
+    with np.load(tmp_path / "a.npz") as old:
+        np.savez(tmp_path / "b.npz", **{**old, "natsel_fields": change})
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "b.npz")
+
+
+def test_shards_of_one_folder_know_the_same(tmp_path):
+    belief = GaussianSamples(torch.randn(4, 3).double(), 1.0, draws_id="fit 1")
+    after = belief.condition([0], [0.3])
+    with pytest.raises(ValueError, match=r"^beliefs: shard 1 differs from the first in what all points share"):
+        write_shards(tmp_path / "a", [after[:2], belief[2:]])
+    write_shards(tmp_path / "b", [after[:2], after[2:]])
+    forgetful = after[2:]
+    forgetful._set(learnt=None)
+    with pytest.raises(ValueError, match="shard 1 differs"):
+        write_shards(tmp_path / "b", [after[:2], forgetful])
+
+
+# Files of format 1, which held the fields that run over points and draws, and names.
+
+
+def format_1(belief, path):
+    texts = {"natsel_format": "1", "natsel_kind": type(belief).__name__}
+    texts |= {name: getattr(belief, name) for name in belief.named}
+    texts |= {} if belief.draws_id is None else {"draws_id": belief.draws_id}
+    arrays = {}
+    for name in belief.points + belief.draws:
+        value = getattr(belief, name)
+        if name == "precision":
+            texts[name] = value.kind
+            arrays |= {f"{name}.{part}": tensor for part, tensor in value.tensors().items()}
+        else:
+            arrays[name] = value
+    np.savez(path, **texts, **{name: tensor.numpy() for name, tensor in arrays.items()})
+    return path
+
+
+def format_1_shards(beliefs, folder):
+    folder.mkdir()
+    shards = []
+    for number, belief in enumerate(beliefs):
+        arrays = {name: getattr(belief, name).numpy() for name in belief.points + belief.draws}
+        for name, array in arrays.items():
+            np.save(folder / f"{number:05d}.{name}.npy", array)
+        held = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
+        shards.append({"points": len(belief), "fingerprint": "", "fields": held})
+    first = {"kind": type(beliefs[0]).__name__, "draws_id": beliefs[0].draws_id}
+    manifest = {"format": 1, "key": "model", **first, "complete": False, "shards": shards}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@settings(max_examples=8, deadline=None)
+@given(make=recipes())
+def test_format_1_is_still_read(kind, make):
+    belief = make(kind, labels=0)
+    with tempfile.TemporaryDirectory() as folder:
+        found = load(format_1(belief, f"{folder}/a.npz"))
+    told = belief.draws_id is not None and " given " not in belief.draws_id
+    if kind is GaussianFeatures and not told:
+        assert found.updates is None
+        found._set(updates=())
+    if hasattr(belief, "precision"):
+        belief._set(warnings=())  # format 1 had no room for them
+    same(belief, found)
+
+
+def test_format_1_from_before_means(tmp_path):
+    belief = GaussianFeatures([[1.0], [2.0]], noise=0.5)
+    with np.load(format_1(belief, tmp_path / "a.npz")) as old:
+        np.savez(tmp_path / "b.npz", **{name: old[name] for name in old if name != "mean"})
+    same(belief, load(tmp_path / "b.npz"))
+
+
+@pytest.mark.parametrize("draws_id", [None, "gp"])
+def test_labels_that_format_1_forgot_are_not_ignored(tmp_path, draws_id):
+    pool, targets = (GaussianFeatures(features, 1.0, draws_id=draws_id) for features in ([[1.0], [2.0]], [[3.0]]))
+    after = pool.condition([0], [2.0])
+    found = load(format_1(after, tmp_path / "a.npz"))
+    assert torch.equal(found.mean_N, after.mean_N)
+    assert math.isnan(found.log_evidence)
+    for one, other, whose in ((targets, found, "it"), (found, after, "this belief")):
+        with pytest.raises(ValueError, match=rf"^other: {whose} was read from a file of format 1, .*; believe anew"):
+            one.with_weights_of(other)
+    again = brought_back(found.condition([1], [1.0]), "npz")  # it can learn more, and stays honest about the rest
+    assert torch.equal(again.mean_N, after.condition([1], [1.0]).mean_N)
+    assert again.updates is None
+    if draws_id is not None:  # names of conditioned beliefs say so: this one saw no label
+        fresh = load(format_1(pool, tmp_path / "b.npz"))
+        assert fresh.log_evidence == 0
+        assert targets.with_weights_of(fresh.condition([0], [2.0])).mean_N.tolist() == [3.0]
+
+
+def test_a_folder_of_format_1_is_gone_on_with(tmp_path):
+    random = Random(torch.Generator().manual_seed(0), torch.float32, {"draws_id": "fit 1"}, 0)
+    whole = categorical(random, 9)
+    parts = [whole[:3], whole[3:6], whole[6:]]
+    folder = format_1_shards(parts[:2], tmp_path / "old")
+    made = []
+    makers = [lambda part=part: made.append(part) or part for part in parts]
+    found = write_shards(folder, makers, key="model")
+    assert len(made) == 1
+    same(whole, found.belief())
+    same(whole, Shards(folder).belief())
+    for mine, theirs in zip(parts, found, strict=True):
+        same(mine, theirs)
+
+
+def test_draws_as_features_are_named_by_their_weights():
+    samples = GaussianSamples(torch.randn(4, 3).double(), 1.0, draws_id="fit 1")
+    after = samples.condition([0], [0.3])
+    assert samples.features().draws_id == "fit 1"
+    assert after[:2].features().draws_id == after[2:].features().draws_id
+    with pytest.raises(ValueError, match=r"^other: its draws are 'fit 1 given .*; predict both"):
+        samples[2:].features().with_weights_of(after[:2].features())
