@@ -49,6 +49,18 @@ def test_a_quantity_on_a_table(call, table, joint):
     assert report["latex"] == r"\mathrm{I}[X; Y \mid Z]"
 
 
+def test_what_would_take_minutes_is_refused_at_once(call, refused, table):
+    """Twenty variables took a minute without these limits, and each more twice as long; the help states them."""
+    many = [f"X{number}" for number in range(20)]
+    assert "a sum of 524,288 entropies, more than 4,096" in refused("info", f"I[{';'.join(many)}]")
+    assert "13 are the most" in refused("info", f"I[{';'.join(many)}]", "--table", table)
+    assert "a sum of 4,097 entropies" in refused("info", f"I[{';'.join(many[:13])}] <= H[X0]")
+    apart = " + ".join(f"H[{name}]" for name in many)
+    assert "at most 16 variables" in refused("info", f"H[{','.join(many)}] <= {apart}")
+    told = " ".join(call("info", "--help").out.split())
+    assert "13 variables in an I, 12 on each side of a statement; 16 in a statement" in told
+
+
 def test_outcomes(call, table, joint):
     for text, at in [("I[X;y]", {"y": "fox"}), ("I[y;X|z]", {"y": "dog", "z": 0}), ("I[X;Y=fox]", {})]:
         text = text.replace("fox", '"fox"')

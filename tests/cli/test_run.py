@@ -9,6 +9,7 @@ import pytest
 from natsel.cli.live import Board, live, sparkline
 from natsel.experiments import run as running
 from natsel.experiments.recipe import load_recipe, recipe_from, recipe_names
+from natsel.store import Journal
 
 TOML = """
 name = "small"
@@ -107,6 +108,24 @@ def test_bad_input_is_refused(refused, tmp_path):
     assert "seeds: '4-2' counts down" in refused("run", "digits", "--seeds", "4-2")
     (tmp_path / "file").write_text("mine")
     assert "is a file, or lies in one; name a folder" in refused("run", "digits", "--folder", tmp_path / "file")
+
+
+def test_a_report_says_what_lies_there_instead_of_an_experiment(refused, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "empty").touch()
+    with Journal(tmp_path / "run.db"):
+        pass
+    sentences = {
+        "notes.txt": "is a file and no folder",
+        "empty": "is a file and no folder",
+        "run.db": "is a database, such as the journal of one learner, and no folder",
+        "nothing": f"there is no folder {tmp_path / 'nothing'}",
+        ".": "holds no recipe.json",
+    }
+    for name, sentence in sentences.items():
+        found = refused("report", tmp_path / name)
+        assert sentence in found
+        assert "name the folder of an experiment, which natsel run makes" in found
 
 
 def test_a_mistyped_method_costs_nothing(refused, call, small):

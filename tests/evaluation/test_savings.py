@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.evaluation.savings import Known, labels_saved, labels_to, quartiles
+from natsel.evaluation.savings import ENOUGH, Known, labels_saved, labels_to, median_interval, quartiles
 
 SIZES = tuple(range(10, 101, 10))
 
@@ -62,7 +62,7 @@ def test_pairs_are_by_seed_not_by_order():
 
 
 def test_a_baseline_that_never_arrives_gives_at_least():
-    saved = labels_saved(runs(*[40] * 5), runs(*[None] * 5), 0.9)
+    saved = labels_saved(runs(*[40] * 6), runs(*[None] * 6), 0.9)
     assert saved is not None
     assert saved.median == Known(0.6, 1.0)
     assert saved.interval == Known(0.6, 1.0)
@@ -96,41 +96,73 @@ def test_a_target_reached_without_labels_leaves_nothing_to_save():
     assert labels_saved({0: ([], [])}, {0: ([], [])}, 0.9).median.low == -math.inf
 
 
-def test_the_interval_agrees_with_enumeration():
-    """All 5⁵ resamples: the 2.5 % and 97.5 % points of their medians."""
-    method, random = [50, 60, 20, 90, 70], [100, 80, 80, 90, 100]
-    each = [1 - m / r for m, r in zip(method, random, strict=True)]
-    grid = np.array(np.meshgrid(*[each] * 5)).reshape(5, -1)
-    low, high = np.quantile(np.median(grid, axis=0), [0.025, 0.975], method="inverted_cdf")
-    saved = labels_saved(runs(*method), runs(*random), 0.9)
+def test_a_baseline_that_was_never_measured_tells_nothing_of_a_method_that_arrived():
+    """It needed some number of labels that may be any: 1 − 40/0 is no bound."""
+    saved = labels_saved(runs(40), {0: ([], [])}, 0.9)
     assert saved is not None
-    assert saved.interval is not None
-    assert (saved.interval.low, saved.interval.high) == pytest.approx((low, high))
-    assert saved == labels_saved(runs(*method), runs(*random), 0.9)
+    assert saved.median == Known(-math.inf, 1.0)
+    assert saved.fewer == 0
 
 
-def test_the_interval_ends_at_the_order_statistics_it_should():
-    """Nine seeds: the median of a resample is at most the r-th least with probability P[Bin(9, r/9) ≥ 5]."""
+def test_seeds_that_needed_as_many_labels_are_no_wins():
+    saved = labels_saved(runs(40, 40, 30, 50), runs(40, 40, 40, 40), 0.9)
+    assert saved is not None
+    assert saved.fewer == 1
+
+
+def test_the_interval_ends_at_the_order_statistics_of_the_sign_test():
+    """The number of seeds below the true median is Bin(n, ½): of 9, at most one is with probability 10/512."""
+    expected = {2: None, 5: None, 6: (0, 5), 7: (0, 6), 8: (0, 7), 9: (1, 7), 11: (1, 9), 12: (2, 9), 20: (5, 14)}
+    for count, ranks in expected.items():
+        found = median_interval(np.random.default_rng(0).permutation(count))
+        assert found == (None if ranks is None else Known(*ranks))
     needed = [10, 20, 30, 40, 50, 60, 70, 80, 90]
-    below = [sum(math.comb(9, j) * (r / 9) ** j * (1 - r / 9) ** (9 - j) for j in range(5, 10)) for r in range(1, 10)]
-    least, most = (next(r for r, share in enumerate(below) if share >= point) for point in (0.025, 0.975))
-    assert (least, most) == (1, 7)  # 3.0 % of the medians are at most the second
     saved = labels_saved(runs(*needed), runs(*[100] * 9), 0.9)
     assert saved is not None
-    assert saved.interval == Known(1 - needed[most] / 100, 1 - needed[least] / 100)
+    assert saved.interval == Known(1 - 80 / 100, 1 - 20 / 100)
 
 
-def test_the_interval_covers_as_it_says():
-    """Twelve seeds of a known median saving: of 300 experiments about 95 % hold it."""
-    rng = np.random.default_rng(0)
+LAWS = {
+    "normal": (lambda rng, shape: rng.normal(size=shape), 0.0),
+    "skewed": (lambda rng, shape: rng.lognormal(sigma=1.5, size=shape), 1.0),
+    "two bells": (lambda rng, shape: rng.normal(size=shape) + 9 * rng.integers(2, size=shape), 4.5),
+    "ties": (lambda rng, shape: rng.integers(5, size=shape), 2),
+    "mostly one number": (lambda rng, shape: rng.choice([0, 1, 2], size=shape, p=[0.49, 0.02, 0.49]), 1),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_interval_covers_as_it_says(law):
+    """Too few seeds have no interval, and their range covers as is said of it: 1 − 2^(1−n)."""
+    rng, worlds = np.random.default_rng(0), 10_000
+    draw, median = LAWS[law]
+    for count in range(2, 21):
+        values = np.sort(draw(rng, (worlds, count)), axis=1)
+        found, wanted = median_interval(range(count)), 0.95
+        if found is None:
+            assert count < ENOUGH
+            found, wanted = Known(0, count - 1), 1 - 2 ** (1 - count)
+        held = (values[:, int(found.low)] <= median) & (median <= values[:, int(found.high)])
+        assert held.mean() >= wanted - 3 * math.sqrt(wanted * (1 - wanted) / worlds)
+        for row in values[:20]:  # the ranks above are those of any values
+            interval = median_interval(rng.permutation(row))
+            assert interval is None or interval == Known(row[int(found.low)], row[int(found.high)])
+
+
+@pytest.mark.parametrize("last", [1000, 750, 650])
+@pytest.mark.parametrize("count", [6, 7, 8, 12])
+def test_the_interval_of_savings_covers_where_runs_end_early(count, last):
+    """Half of all seeds save more than 30 %. At 750 labels a third of the runs has not arrived, at 650 two thirds."""
+    rng, worlds = np.random.default_rng(0), 600
+    baseline = {seed: ([1, 1000], [0.0, 1.0]) for seed in range(count)}
     held = 0
-    for number in range(300):
-        saving = rng.normal(0.3, 0.1, 12)
-        method = {seed: ([1, int(1000 * (1 - one))], [0.0, 1.0]) for seed, one in enumerate(saving)}
-        random = {seed: ([1, 1000], [0.0, 1.0]) for seed in range(12)}
-        saved = labels_saved(method, random, 0.9, bootstrap=500, seed=number)
-        held += saved.interval.low <= 0.3 <= saved.interval.high
-    assert 0.91 <= held / 300 <= 0.99
+    for needed in (1000 * (1 - rng.normal(0.3, 0.1, (worlds, count)))).round().astype(int):
+        method = {
+            seed: ([1, one], [0.0, 1.0]) if one <= last else ([1, last], [0.0, 0.0]) for seed, one in enumerate(needed)
+        }
+        interval = labels_saved(method, baseline, 0.9).interval
+        held += interval.low <= 0.3 <= interval.high
+    assert held / worlds >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / worlds)
 
 
 needs = st.lists(st.tuples(*[st.one_of(st.none(), st.sampled_from(SIZES))] * 2), min_size=1, max_size=6)
@@ -141,12 +173,11 @@ needs = st.lists(st.tuples(*[st.one_of(st.none(), st.sampled_from(SIZES))] * 2),
 def test_stopping_earlier_never_makes_bounds_tighter_or_wrong(pairs, last):
     """Cutting runs short loses knowledge: the bounds still hold what longer runs told."""
     method, random = (runs(*column) for column in zip(*pairs, strict=True))
-    whole = labels_saved(method, random, 0.9, bootstrap=50)
+    whole = labels_saved(method, random, 0.9)
     cut = labels_saved(
         {seed: run(one[0], last) for seed, one in enumerate(pairs)},
         {seed: run(one[1], last) for seed, one in enumerate(pairs)},
         0.9,
-        bootstrap=50,
     )
     assert cut.median.low <= whole.median.low + 1e-12
     assert cut.median.high >= whole.median.high - 1e-12

@@ -67,10 +67,15 @@ def test_less_junk_is_better_and_read_in_per_cent():
     assert held.evidence.startswith("epig 25.0 %, bald 60.0 % at the end: +35.0 points")
 
 
-def test_five_pairs_have_an_interval_that_holds_the_median():
-    found = experiment(bald=[0.5] * 5, epig=[0.52, 0.54, 0.56, 0.58, 0.6])
-    low, high = verdict(ABOVE, found).numbers["interval"]
-    assert 0.02 - 1e-9 <= low < 0.06 < high <= 0.1 + 1e-9
+def test_six_pairs_have_a_95_percent_interval_and_five_do_not():
+    six = verdict(ABOVE, experiment(bald=[0.5] * 6, epig=[0.52, 0.54, 0.56, 0.58, 0.6, 0.62]))
+    assert six.numbers["interval"] == pytest.approx([0.02, 0.12])
+    assert "95 % interval +2.0 points to +12.0 points" in six.evidence
+    five = verdict(ABOVE, experiment(bald=[0.5] * 5, epig=[0.52, 0.54, 0.56, 0.58, 0.6]))
+    assert "interval" not in five.numbers
+    assert five.evidence.endswith(", seeds give +2.0 points to +10.0 points")
+    one = verdict(ABOVE, experiment(bald=[0.5], epig=[0.6]))
+    assert "seeds give" not in one.evidence
 
 
 @pytest.mark.parametrize("found", [experiment(epig=[0.5]), experiment(bald=[0.5], random=[0.5])])

@@ -120,12 +120,19 @@ def test_the_protocol_is_told_in_full(page):
 
 
 def test_savings_come_with_their_fine_print(page):
-    assert "95 % interval from 10,000 resamples" in page.text
-    assert "With 5 seeds such an interval holds the true median at most 94 % of the time." in page.text
+    """Nothing is called a 95 % interval that is not: six seeds are needed for one."""
+    assert "Below it the least and the greatest of the seeds: 5 hold the true median" in page.text
+    assert "between them 94 % of the time, too few for a 95 % interval." in page.text
     assert "the best of 4 methods; being the best is partly luck" in page.text
     few = Page(report(made_experiment(3, 3)))
-    assert "3 are too few for a 95 % interval" in few.text
-    assert "10,000 resamples" not in few.text
+    assert "3 hold the true median between them 75 % of the time, too few for a 95 % interval" in few.text
+    enough = Page(report(made_experiment(2, 6)))
+    assert "an interval that holds the true median 95 % of the time or more." in enough.text
+    assert "too few" not in enough.text
+    base, other = made_experiment(3, 6), made_experiment(3, 3)
+    mixed = [run for run in base.curves if run.method != base.methods[-1]] + list(other.of(base.methods[-1]))
+    text = Page(report(replace(base, curves=mixed))).text
+    assert "95 % of the time or more. For fewer than 6 seeds it is the least and the greatest of the seeds: 3" in text
 
 
 def test_what_was_picked_is_shown(experiment, page):

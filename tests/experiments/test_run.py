@@ -285,7 +285,7 @@ def test_a_whole_pool_may_be_labelled(tmp_path):
 
 @pytest.mark.parametrize("device", ["cpuu", "cuda:99"])
 def test_a_device_that_is_not_there_is_refused(tmp_path, device):
-    with pytest.raises(ValueError, match=f"^device: '{device}' cannot be had .*; use cpu, or leave it out$"):
+    with pytest.raises(ValueError, match=f"^device: '{device}' cannot be used here .*; name another, such as 'cpu'$"):
         Runner(RECIPE, tmp_path, device)
 
 

@@ -28,4 +28,5 @@ from natsel.evaluation.savings import Known as Known
 from natsel.evaluation.savings import Saved as Saved
 from natsel.evaluation.savings import labels_saved as labels_saved
 from natsel.evaluation.savings import labels_to as labels_to
+from natsel.evaluation.savings import median_interval as median_interval
 from natsel.evaluation.savings import quartiles as quartiles

@@ -5,7 +5,8 @@
     falls     the method's median falls from each variant to the next
 
 A claim is open where runs are missing: no seed in common, or curves that do not reach the labels it speaks of. Pass and
-fail speak of medians; the evidence says how many seeds agree and, from five on, a 95 % interval of the median.
+fail speak of medians; the evidence says how many seeds agree and gives a 95 % interval of the median or, where seeds
+are too few for one, the least and the greatest of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from natsel.evaluation.curves import higher_is_better
-from natsel.evaluation.savings import ENOUGH
+from natsel.evaluation.savings import median_interval
 from natsel.experiments.declared import Claim
 from natsel.experiments.results import Curve, Experiment
 from natsel.experiments.summary import is_share
@@ -113,10 +114,12 @@ def _above(claim: Claim, experiment: Experiment, where: str) -> Verdict:
         f" {claim.method} better in {wins})"
     )
     numbers = {"difference": median, "pairs": len(difference), "wins": wins, "differences": difference.tolist()}
-    if len(difference) >= ENOUGH:
-        low, high = _interval(difference)
-        evidence += f", 95 % interval {_signed(claim, low)} to {_signed(claim, high)}"
-        numbers["interval"] = [low, high]
+    interval = median_interval(difference)
+    if interval is not None:
+        evidence += f", 95 % interval {_signed(claim, interval.low)} to {_signed(claim, interval.high)}"
+        numbers["interval"] = [interval.low, interval.high]
+    elif len(difference) > 1:
+        evidence += f", seeds give {_signed(claim, difference.min())} to {_signed(claim, difference.max())}"
     if claim.margin:
         evidence += f"; more than {_signed(claim, claim.margin)} was wanted"
     return Verdict(claim.claim, claim.says, median > claim.margin, evidence, where, numbers)
@@ -145,13 +148,6 @@ def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
         f"{name} {_shown(claim, value)}" for name, value in medians.items()
     )
     return Verdict(claim.claim, claim.says, bool((steps < -claim.margin).all()), evidence, "", {"medians": medians})
-
-
-def _interval(values_n: Floats, resamples: int = 10_000) -> tuple[float, float]:
-    """A bootstrap interval of the median."""
-    chosen_S_n = np.random.default_rng(0).integers(len(values_n), size=(resamples, len(values_n)))
-    low, high = np.quantile(np.median(values_n[chosen_S_n], axis=1), [0.025, 0.975])
-    return float(low), float(high)
 
 
 def _place(claim: Claim) -> str:

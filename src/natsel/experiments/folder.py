@@ -20,6 +20,7 @@ from typing import Any
 from natsel.experiments.recipe import Recipe, recipe_from
 
 _FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
+_SQLITE = b"SQLite format 3\0"  # how a database begins
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def read_document(folder: Path) -> dict[str, Any]:
     """What `recipe.json` holds: the recipe, versions and commands."""
     path = folder / "recipe.json"
     if not path.is_file():
-        raise ValueError(f"folder: {folder} holds no recipe.json; name the folder of an experiment")
+        raise ValueError(f"folder: {_found_instead(folder)}; name the folder of an experiment, which natsel run makes")
     try:
         document = dict(json.loads(path.read_text(encoding="utf-8")))
         recipe_from(document["recipe"])
@@ -151,6 +152,23 @@ def write_json(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(place, path)
+    if os.name == "posix":  # elsewhere folders cannot be opened
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _found_instead(folder: Path) -> str:
+    """What lies where the folder of an experiment should."""
+    if folder.is_dir():
+        return f"{folder} holds no recipe.json"
+    if not folder.is_file():
+        return f"there is no folder {folder}"
+    with folder.open("rb") as file:
+        is_database = file.read(len(_SQLITE)) == _SQLITE
+    return f"{folder} is {'a database, such as the journal of one learner,' if is_database else 'a file'} and no folder"
 
 
 def _begun(folder: Path) -> bool:

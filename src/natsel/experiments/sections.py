@@ -230,17 +230,18 @@ def _tied(text: str) -> str:
 
 def _fine_print(rows: Sequence[summary.Row]) -> str:
     saved = [row.saved for row in rows if row.saved is not None]
-    pairs = min(one.pairs for one in saved)
+    pairs = sorted(one.pairs for one in saved if one.pairs > 1)
     text = (
         f"Saved: 1 − labels of the method / labels of {BASELINE}, seed by seed; the median over seeds. A run that"
         " ends before the target counts as needing more than it had, so some savings are bounds."
     )
-    if pairs >= ENOUGH:
-        text += " Below it its 95 % interval from 10,000 resamples of the seeds."
-    elif pairs > 1:
-        text += f" Below it the least and the greatest of the seeds: {pairs} are too few for a 95 % interval."
-    if pairs == ENOUGH:
-        text += f" With {pairs} seeds such an interval holds the true median at most 94 % of the time."
+    if pairs and pairs[-1] >= ENOUGH:
+        text += " Below it an interval that holds the true median 95 % of the time or more."
+    if pairs and pairs[0] < ENOUGH:
+        held = f"{100 * (1 - 2 ** (1 - pairs[0])):.0f} % of the time"
+        text += " Below it" if pairs[-1] < ENOUGH else f" For fewer than {ENOUGH} seeds it is"
+        text += f" the least and the greatest of the seeds: {pairs[0]} hold the true median between them {held},"
+        text += " too few for a 95 % interval."
     methods = len({row.method for row in rows if row.saved is not None})
     if methods > 1:
         text += f" The sentence at the top names the best of {methods} methods; being the best is partly luck."

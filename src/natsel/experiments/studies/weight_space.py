@@ -91,7 +91,9 @@ def _trial(settings: Mapping[str, Any], trial: int, device: str | None) -> dict[
 def _scores(model: Any, objectives: Mapping[str, Objective], pool: Any, about: Any) -> dict[str, list[float]]:
     belief, targets = model.believe(pool), model.believe(about)
     return {
-        name: score(Method(objective, TopK()), belief, targets=targets).cpu().tolist()
+        name: score(
+            Method(objective, TopK()), belief, targets=targets if objective.facts.needs_targets else None
+        ).tolist()
         for name, objective in objectives.items()
     }
 

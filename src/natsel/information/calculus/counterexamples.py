@@ -1,7 +1,9 @@
 """Counter-examples: a small distribution on which a statement fails.
 
 Tables are drawn at random, the small and round ones first, and outcomes from what can happen. Where variables have
-densities it is normal distributions that are drawn, with small whole numbers in their covariance.  Spec 01, A3.
+densities it is normal distributions that are drawn, with small whole numbers in their covariance. A trial takes as many
+steps as the statement has entropies, and each a pass over the table: long statements get fewer trials, and those for
+which no table is small enough are refused.  Spec 01, A3.
 """
 
 import math
@@ -14,6 +16,7 @@ import numpy as np
 from natsel.information.calculus.assumptions import Assumption
 from natsel.information.calculus.discrete import DiscreteJoint, ZeroProbabilityOutcome
 from natsel.information.calculus.evaluate import evaluate
+from natsel.information.calculus.expanding import entropies
 from natsel.information.calculus.expressions import (
     KL,
     CrossEntropy,
@@ -31,6 +34,11 @@ from natsel.information.calculus.walking import atoms_of, free_atoms, models_of
 _CLEAR = 0.01  # nats by which a statement fails plainly; less, and a plainer failure is looked for
 _ROUNDING = 1e-9
 _MOST_CELLS = 100_000
+MOST_VARIABLES = 16
+"""Of two values each: 2^16 cells is the largest table that is drawn."""
+_EASY = 30  # entropies of a small table, of which 1,000 trials take two or three seconds
+_SMALL = 2500  # cells that take as long as the calls for one entropy
+_OF_NORMALS = 5  # times as long as that of a small table
 _SCALES = (1.0, 0.01, 0.25, 4.0)
 
 Joint = DiscreteJoint | GaussianJoint
@@ -83,6 +91,19 @@ def counterexample(
     return best
 
 
+def affordable(statement: Statement, trials: int, discrete: bool = True) -> int:
+    """How many of so many trials are made of a statement, so that they take seconds: all where it is short.
+
+    >>> from natsel.information.calculus import parse_statement
+    >>> [affordable(parse_statement(text), 1000) for text in ("I[X;Y] >= 0", "I[A;B;C;D;E;F;G] <= H[A]")]
+    [1000, 439]
+    """
+    variables = len({atom.name for side in (statement.left, statement.right) for atom in atoms_of(side)})
+    each = 1 + 2 ** min(variables, MOST_VARIABLES) / _SMALL if discrete else _OF_NORMALS
+    steps = each * max(1, entropies(statement.left) + entropies(statement.right))
+    return max(1, min(trials, int(trials * _EASY / steps)))
+
+
 def _free(side: Expression, at: dict[str, Outcome]) -> dict[str, Outcome]:
     symbols = {tied_name(atom.name) for atom in free_atoms(side) if atom.tied and atom.outcome is None}
     return {name: outcome for name, outcome in at.items() if name in symbols}
@@ -103,6 +124,13 @@ def _on_tables(
         names.append("Rest")
     said = {name: [atom.outcome for atom in atoms if atom.name == name and atom.outcome is not None] for name in names}
     models = models_of(statement.left) | models_of(statement.right)
+    least = math.prod(len(_labels(said[name], 2)) for name in names)
+    if least > _MOST_CELLS:
+        raise ValueError(
+            f"statement: its form does not prove it, and a counter-example of {len(names)} variables is a table of"
+            f" {least:,} cells or more, which is too large to look for; state it of at most {MOST_VARIABLES} variables"
+            " with few outcomes"
+        )
     for trial in range(trials):
         largest = 2 + (5 * trial >= 2 * trials) + (5 * trial >= 4 * trials) if len(names) < 7 else 2
         labels = {name: _labels(said[name], int(rng.integers(2, largest + 1))) for name in names}

@@ -5,7 +5,7 @@
     H(p(A|C) ‖ q(A|C))   = H_q[A | C]          KL(p(A|C) ‖ q(A|C)) = H_q[A | C] − H[A | C]
 
 What is left are the leaves: H terms, expectations whose body is such a sum, cross-entropies between laws over different
-groups, contents and constants.  Spec 01, 3.
+groups, contents and constants. Interactions of n groups are 2^(n−1) of them, so that there is a limit.  Spec 01, 3.
 """
 
 from collections import defaultdict
@@ -30,6 +30,10 @@ from natsel.information.calculus.expressions import (
 
 Leaf = H | CrossEntropy | Expectation | Number | Expression
 
+MOST_ENTROPIES = 1 << 12
+"""Entropies that an expression may be a sum of: an I of 13 groups, whose value on a table takes 2 s; each more doubles
+them, and more than doubles the time."""
+
 
 def leaves(expression: Expression) -> dict[Expression, Fraction]:
     """The leaves of an expression with their factors: equal ones merged, those with factor 0 left out.
@@ -38,9 +42,39 @@ def leaves(expression: Expression) -> dict[Expression, Fraction]:
     >>> {str(leaf): int(factor) for leaf, factor in leaves(parse("I[X;Y|z] + H[X|Y,z]")).items()}
     {'H[X | z]': 1}
     """
+    if (count := entropies(expression)) > MOST_ENTROPIES:
+        many = f"{count:,}" if count < 10**9 else f"about 2^{count.bit_length() - 1}"
+        raise ValueError(
+            f"expression: it is a sum of {many} entropies, more than {MOST_ENTROPIES:,}; an I doubles them with each"
+            f" variable, so that {MOST_ENTROPIES.bit_length()} are the most: use fewer variables or fewer terms"
+        )
     found: defaultdict[Expression, Fraction] = defaultdict(Fraction)
     _collect(expression, Fraction(1), found)
     return {leaf: factor for leaf, factor in found.items() if factor}
+
+
+def entropies(expression: Expression) -> int:
+    """How many entropies an expression is a sum of, those that are equal or cancel counted as well: at no cost.
+
+    >>> from natsel.information.calculus import parse
+    >>> entropies(parse("I[X;Y;Z] - TC[X;Y]"))
+    7
+    """
+    match expression:
+        case Sum(terms):
+            return sum(entropies(term) for _, term in terms)
+        case I(groups):
+            return 1 << len(groups) - 1
+        case TC(groups):
+            return len(groups) + 1
+        case KL():
+            return 2
+        case Expectation(_, body):
+            return entropies(body)
+        case Number():
+            return 0
+        case _:
+            return 1
 
 
 def expand(expression: Expression) -> Expression:

@@ -4,7 +4,9 @@
     <= >=   proved when the difference is a sum of terms that are never negative
     else    refuted by a small counter-example, or open: none was found
 
-A statement speaks of discrete variables, of outcomes that can happen, and of models that sum to one.  Spec 01, A3.
+A statement speaks of discrete variables, of outcomes that can happen, and of models that sum to one. There are limits:
+4,096 entropies in both sides together (an I of 12 variables on each), proofs of inequalities in at most 5 variables,
+counter-examples in at most 16. What is beyond the first and the last is refused.  Spec 01, A3.
 """
 
 from collections.abc import Iterable
@@ -13,7 +15,7 @@ from typing import Literal
 
 from natsel.information.calculus.assumptions import Assumption, Determines, Independent
 from natsel.information.calculus.canonical import Form, NotReducible, canonical
-from natsel.information.calculus.counterexamples import Counterexample, counterexample
+from natsel.information.calculus.counterexamples import Counterexample, affordable, counterexample
 from natsel.information.calculus.expanding import leaves
 from natsel.information.calculus.expressions import Expression, H, Statement
 from natsel.information.calculus.inequalities import never_negative
@@ -72,6 +74,7 @@ def verify(
 ) -> Verdict:
     """Whether `left = right`, `left <= right` or `left >= right` holds for all distributions.
 
+    `trials` is how many distributions to try at most: long statements get fewer, as the verdict says.
     `left != right` is proved by a distribution on which the sides differ: they are not the same quantity. With
     `discrete=False` the variables have densities: entropies may be negative, and counter-examples are normal.
 
@@ -92,6 +95,7 @@ def verify(
     left, right = with_data_tied(parsed.left, parsed.right)
     relation = "=" if parsed.relation == "!=" else parsed.relation
     reason = _proof(Statement(left, relation, right), assumptions, discrete)
+    trials = affordable(parsed, trials, discrete)
     found = None if reason else counterexample(Statement(left, relation, right), assumptions, trials, seed, discrete)
     if parsed.relation == "!=" and reason:
         return Verdict(parsed, "refuted", reason)
@@ -101,7 +105,8 @@ def verify(
         return Verdict(parsed, "proved", reason)
     if found:
         return Verdict(parsed, "refuted", "since there is a counter-example", found)
-    return Verdict(parsed, "open", f"since no proof was found and no counter-example in {trials} trials")
+    tried = f"{trials} trials" if trials > 1 else "one trial"
+    return Verdict(parsed, "open", f"since no proof was found and no counter-example in {tried}")
 
 
 def _proof(statement: Statement, assumptions: tuple[Assumption, ...], discrete: bool) -> str | None:

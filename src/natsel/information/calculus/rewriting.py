@@ -9,12 +9,14 @@ Surprise does not chain in outcomes. Every candidate is compared with the origin
 returned: a rule that does not hold for the mix at hand is never applied.  Spec 01, 3 and pitfall 4.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
 from natsel.information.calculus.canonical import canonical
+from natsel.information.calculus.expanding import MOST_ENTROPIES, entropies
 from natsel.information.calculus.expressions import (
     KL,
     TC,
@@ -29,7 +31,9 @@ from natsel.information.calculus.expressions import (
     total,
 )
 
-_LONGEST = 5  # atoms whose orders are all tried; longer groups are tried as written, and outcomes first
+# Atoms whose orders are all tried, and what these may take in all; others are tried as written, and outcomes first.
+_LONGEST = 5
+_MOST_TRIED = 4 * MOST_ENTROPIES
 Make = Callable[[Group, Group], Expression]
 
 
@@ -111,7 +115,8 @@ def _splits(atoms: Group, given: Group, make: Make) -> Iterator[Expression]:
     tied = tuple(atom for atom in atoms if atom.tied)
     untied = tuple(atom for atom in atoms if not atom.tied)
     orders = [atoms, (*tied, *untied)]
-    if len(atoms) <= _LONGEST:
+    each = len(atoms) * entropies(make(atoms[:1], given))
+    if len(atoms) <= _LONGEST and math.factorial(len(atoms)) * each <= _MOST_TRIED:
         orders += permutations(atoms)
     parts: list[list[Group]] = [[(atom,) for atom in order] for order in dict.fromkeys(orders)]
     if len(tied) > 1 and untied:
