@@ -12,6 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from natsel.provenance import commit
+
 
 def machine() -> dict[str, Any]:
     """The processor, how many there are, and the system.
@@ -28,15 +30,17 @@ def machine() -> dict[str, Any]:
 
 
 def own_versions() -> dict[str, str]:
-    """Versions on natsel's side.
+    """Versions on natsel's side, and the commit where it is known.
 
-    >>> sorted(own_versions())
+    >>> sorted(own_versions().keys() - {"commit"})
     ['natsel', 'numpy', 'python', 'torch']
     """
     from natsel import __version__
 
     installed = {name: importlib.metadata.version(name) for name in ("torch", "numpy")}
-    return {"natsel": __version__, "python": platform.python_version(), **installed}
+    made = commit()
+    known = {"commit": made} if made else {}
+    return {"natsel": __version__, **known, "python": platform.python_version(), **installed}
 
 
 def show(document: dict[str, Any], console: Console | None = None) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from natsel.experiments.recipe import Recipe, recipe_from
+from natsel.provenance import commit
 
 _FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
 _SQLITE = b"SQLite format 3\0"  # how a database begins
@@ -121,7 +122,8 @@ def versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    made = commit()
+    return found | ({"commit": made} if made else {})
 
 
 @contextmanager

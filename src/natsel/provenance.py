@@ -1,0 +1,33 @@
+"""Which source made a result: the commit of the checkout that this code runs from.
+
+Versions of a package under development do not tell one day's code from the next; a commit does.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+
+def commit() -> str:
+    """The commit, with "+changes" where sources differ from it; "" where nobody knows.
+
+    `NATSEL_COMMIT` says it where code runs from a copy without its history.
+
+    >>> commit() == commit()
+    True
+    """
+    if told := os.environ.get("NATSEL_COMMIT"):
+        return told
+    source = Path(__file__).resolve().parent
+    try:
+        found = _git(source, "rev-parse", "HEAD")
+        # An installed copy may lie inside somebody else's repository.
+        tracked = found and _git(source, "ls-files", "--error-unmatch", "provenance.py")
+        return found + ("+changes" if _git(source, "status", "--porcelain", "--", ".") else "") if tracked else ""
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()
