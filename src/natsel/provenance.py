@@ -1,11 +1,34 @@
-"""Which source made a result: the commit of the checkout that this code runs from.
+"""What made a result: versions, and the commit of the checkout that this code runs from.
 
 Versions of a package under development do not tell one day's code from the next; a commit does.
 """
 
 import os
+import platform
 import subprocess
+from importlib import metadata
 from pathlib import Path
+
+_PACKAGES = ("torch", "numpy", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """What a result was made with, for the file that keeps it.
+
+    >>> {"natsel", "python", "torch"} <= versions().keys()
+    True
+    """
+    from natsel import __version__
+
+    made = commit()
+    found = {"natsel": __version__, **({"commit": made} if made else {})}
+    found |= {"python": platform.python_version(), "machine": platform.machine()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def commit() -> str:

@@ -44,7 +44,8 @@ def run(
     from natsel.bench.quality import CONFIGURATIONS as QUALITY_CONFIGURATIONS
     from natsel.bench.quality import jepig_quality, verdict
     from natsel.bench.quality import quality as batch_quality
-    from natsel.bench.report import machine, own_versions
+    from natsel.bench.report import machine
+    from natsel.provenance import versions
 
     judged_on = configurations or (QUALITY_CONFIGURATIONS if quality else CONFIGURATIONS)
     _check(threads=threads, seeds=seeds, repeat=repeat, configurations=judged_on)
@@ -57,7 +58,7 @@ def run(
         "seed": 0,
         "threads": threads,
         "configurations": judged_on,
-        "versions": own_versions(),
+        "versions": versions(),
         "machine": machine(),
         "warnings": [],
         "rows": [],

@@ -8,7 +8,6 @@ on a belief that already lies on the device, synchronised before and after.
 
 import argparse
 import json
-import platform
 import time
 from pathlib import Path
 from statistics import median
@@ -18,6 +17,7 @@ import torch
 
 import natsel
 from natsel.bench.pools import gaussian_pool
+from natsel.provenance import versions
 
 CASES = ((10_000, 100, 10, 10), (10_000, 20, 47, 5), (10_000, 50, 100, 4), (100_000, 100, 10, 10))
 SEEDS = 7
@@ -59,7 +59,7 @@ def main() -> None:
     document = {
         "command": "python -m natsel.bench.accelerator",
         "device": torch.cuda.get_device_name(0),
-        "versions": {"natsel": natsel.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": versions(),
         "seeds": SEEDS,
         "rows": [measure(*case, device="cuda") for case in CASES],
     }

@@ -10,7 +10,6 @@ busy machine trust the CPU seconds. Runs from the source tree with torch and Num
 
 import argparse
 import json
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from natsel.models.dropout import Dropout
 from natsel.models.inputs import as_device
 from natsel.models.networks import mnist_cnn
 from natsel.models.training import Training
+from natsel.provenance import versions
 
 # Names of what torch counts as a product: aten::mm, bmm, addmm, mkldnn_convolution, cudnn_convolution …
 _PRODUCTS = ("mm", "convolution", "conv2d", "gemm", "xmma", "cutlass", "fprop", "wgrad")
@@ -100,9 +100,8 @@ def main() -> None:
         torch.set_num_threads(chosen.threads)
     found = measure(chosen.count, chosen.draws, chosen.device)
     if chosen.json:
-        versions = {"natsel": natsel.__version__, "torch": torch.__version__, "python": platform.python_version()}
         command = f"python -m natsel.bench.believe --count {chosen.count} --draws {chosen.draws}"
-        print(json.dumps({"command": command, "versions": versions, **found}, indent=1))
+        print(json.dumps({"command": command, "versions": versions(), **found}, indent=1))
         return
     print(
         f"{found['count']:,} pictures ({found['pictures']}) × {found['draws']} draws on {found['device']},"

@@ -13,7 +13,6 @@ them are scored in full. Draws are those of a linear classifier. On a busy machi
 
 import argparse
 import json
-import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from natsel.beliefs import Targets
 from natsel.bench.peer_worker import Meter
 from natsel.information.predictive import _COLUMNS, deviations
 from natsel.objectives import EPIG, Reading, read
+from natsel.provenance import versions
 from natsel.search import TopK
 from natsel.search.topk import stable_top_k
 
@@ -185,9 +185,8 @@ def main() -> None:
     scored = chosen.scored or (200 if chosen.large else None)
     found = measure(**sizes, scored=scored, device=chosen.device)
     if chosen.json:
-        versions = {"natsel": natsel.__version__, "torch": torch.__version__, "python": platform.python_version()}
         command = "python -m natsel.bench.epig " + " ".join(f"--{name} {count}" for name, count in sizes.items())
-        print(json.dumps({"command": command, "versions": versions, **found}, indent=1))
+        print(json.dumps({"command": command, "versions": versions(), **found}, indent=1))
         return
     print(_told(found))
 

@@ -13,7 +13,6 @@ al. 2020 and 2021; Kirsch 2024), so that one process times both. On a busy machi
 
 import argparse
 import json
-import platform
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from torch import Tensor
 
 import natsel
 from natsel.bench.peer_worker import Meter
+from natsel.provenance import versions
 
 
 def last_layer(points: int, classes: int, features: int, seed: int, precision: Any = 1.0) -> natsel.FisherFactors:
@@ -209,9 +209,8 @@ def main() -> None:
         torch.set_num_threads(chosen.threads)
     found = {name: _MEASURES[name]() for name in chosen.cases or _MEASURES}
     if chosen.json:
-        versions = {"natsel": natsel.__version__, "torch": torch.__version__, "python": platform.python_version()}
         command = f"python -m natsel.bench.fisher {' '.join(found)} --threads {torch.get_num_threads()}"
-        print(json.dumps({"command": command, "versions": versions, **found}, indent=1))
+        print(json.dumps({"command": command, "versions": versions(), **found}, indent=1))
         return
     for name, case in found.items():
         print(name, json.dumps(case))

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
-from natsel.data import load
 
 # With these scales the best 10 of 10,000 points at K=100, C=10 tell about 4.5 of ln 100 = 4.6 nats.
 _SHARED, _PER_DRAW = 2.0, 1.85
@@ -148,6 +147,8 @@ def _digits() -> tuple[Tensor, Tensor]:
 
 
 def _letters() -> tuple[Tensor, Tensor]:
+    from natsel.data import load
+
     train = load("ocr-letters").train
     return torch.as_tensor(train.inputs).float().flatten(1), torch.as_tensor(train.labels).long()
 
@@ -156,6 +157,8 @@ def _clinc() -> tuple[Tensor, Tensor]:
     """Texts as 100 leading directions of their words."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from natsel.data import load
 
     train = load("clinc150").train
     words = TfidfVectorizer(min_df=2).fit_transform(list(train.inputs))

@@ -1,6 +1,5 @@
 """What a benchmark leaves behind: the facts of machine and versions beside the numbers, and tables."""
 
-import importlib.metadata
 import os
 import platform
 from itertools import groupby
@@ -11,8 +10,6 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
-
-from natsel.provenance import commit
 
 
 def machine() -> dict[str, Any]:
@@ -27,20 +24,6 @@ def machine() -> dict[str, Any]:
         lines = listed.read_text().splitlines()
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
     return {"cpu": model, "cores": os.cpu_count() or 1, "system": f"{platform.system()} {platform.machine()}"}
-
-
-def own_versions() -> dict[str, str]:
-    """Versions on natsel's side, and the commit where it is known.
-
-    >>> sorted(own_versions().keys() - {"commit"})
-    ['natsel', 'numpy', 'python', 'torch']
-    """
-    from natsel import __version__
-
-    installed = {name: importlib.metadata.version(name) for name in ("torch", "numpy")}
-    made = commit()
-    known = {"commit": made} if made else {}
-    return {"natsel": __version__, **known, "python": platform.python_version(), **installed}
 
 
 def show(document: dict[str, Any], console: Console | None = None) -> None:

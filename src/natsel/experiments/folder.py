@@ -6,19 +6,17 @@ change, or curves of different experiments would stand side by side.
 
 import json
 import os
-import platform
 import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from natsel.experiments.recipe import Recipe, recipe_from
-from natsel.provenance import commit
+from natsel.provenance import versions
 
 _FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
 _SQLITE = b"SQLite format 3\0"  # how a database begins
@@ -106,24 +104,6 @@ def prepare(
     runs = read_document(folder).get("runs", []) if _begun(folder) else []
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
     write_json(folder / "recipe.json", {"recipe": written.as_dict(), "runs": [*runs, run]})
-
-
-def versions() -> dict[str, str]:
-    """What an experiment ran on.
-
-    >>> "natsel" in versions()
-    True
-    """
-    from natsel import __version__
-
-    found = {"natsel": __version__, "python": platform.python_version(), "machine": platform.machine()}
-    for name in ("torch", "numpy", "scikit-learn"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    made = commit()
-    return found | ({"commit": made} if made else {})
 
 
 @contextmanager

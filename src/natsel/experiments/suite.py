@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.folder import locked, versions, write_json
+from natsel.experiments.folder import locked, write_json
 from natsel.experiments.plan import Plan
 from natsel.experiments.run import Outcome, Report, run
 from natsel.experiments.studies import STUDIES
+from natsel.provenance import versions
 
 
 @dataclass(frozen=True)
