@@ -332,22 +332,29 @@ def grid() -> Iterator[Case]:
 
 
 def covering(cases: list[Case]) -> list[Case]:
-    """Few cases that still hold every objective on every belief, and every search: for what takes long."""
+    """Few cases that still hold every objective and every search on every belief they can be on: what can fail by
+    itself. What else there is repeats an objective under another search, or a search under another objective.
+    """
     seen: set[object] = set()
     chosen = []
     for case in cases:
-        parts = {(type(case.method.objective), case.kind), type(case.method.search)}
+        parts = {(type(case.method.objective), case.kind), (type(case.method.search), case.kind)}
         if parts - seen:
             chosen.append(case)
             seen |= parts
     return chosen
 
 
-def named(case: Case) -> Any:
-    return pytest.param(case, id=f"{case.method.name}-{case.kind.__name__}")
-
-
 CASES = list(grid())
+COVERING = set(map(id, covering(CASES)))
+
+
+def named(case: Case) -> Any:
+    """A case by its name; slow unless it is one of those that can fail by themselves."""
+    marks = () if id(case) in COVERING else (pytest.mark.slow,)
+    return pytest.param(case, id=f"{case.method.name}-{case.kind.__name__}", marks=marks)
+
+
 every_case = pytest.mark.parametrize("case", [named(case) for case in CASES])
 
 

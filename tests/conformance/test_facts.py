@@ -368,7 +368,7 @@ def test_points_that_leave_again_leave_nothing_behind(pair, device):
     for given in pools(pair):
         state = pair.state(given, device)
         if not hasattr(state, "remove"):
-            return
+            pytest.skip("points cannot leave this state")
         everyone = at(range(POINTS), device)
         alone = state.gains(everyone)
         taken = [3, 0, 4, 1]

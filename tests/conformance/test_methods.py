@@ -1,6 +1,7 @@
 """What every method keeps to, whatever its objective, belief and search: ids, seeds, inputs, memory, numbers.
 
-Each test runs over the whole grid: all registered methods, and all other legal triples with default settings.
+Each test runs over the whole grid: all registered methods, and all other legal triples with default settings. Cases
+that repeat an objective under another search, or a search under another objective, are marked slow.
 """
 
 import random
@@ -62,23 +63,24 @@ def test_a_selection_can_be_excluded_and_the_rest_counts(case, device):
 
 @every_case
 def test_excluding_equals_leaving_out(case, device):
-    """Points that may not be picked have no say in what is picked, unless a set is chosen for all of them."""
+    """Points that may not be picked have no say in what is picked."""
     if case.method.facts.pool_wide:
-        return
+        pytest.skip("a set is chosen for all points, also for those that may not be picked")
+    if case.stochastic:
+        pytest.skip("noise belongs to the position in the belief")
     pool = case.pool()
     allowed = np.arange(len(pool))[1::2] if case.in_order else np.arange(1, len(pool))
     excluding = case.select(pool, belief=pool.belief(device), exclude=set(range(len(pool))) - set(allowed.tolist()))
     without = case.select(pool.take(allowed), belief=pool.take(allowed).belief(device, ids=allowed))
     assert set(excluding) <= set(allowed.tolist())
-    if not case.stochastic:  # noise belongs to the position in the belief
-        same(excluding, without, rtol=1e-9)
+    same(excluding, without, rtol=1e-9)
 
 
 @every_case
 def test_excluding_what_was_not_wanted_changes_nothing(case, device):
     """Leaving out the worst of the points that were not picked moves no rank, and noise belongs to the position."""
     if Capability.KERNEL in case.method.search.needs:
-        return  # every point has a say in how probable a set is among all sets
+        pytest.skip("every point has a say in how probable a set is among all sets")
     pool = case.pool()
     belief = pool.belief(device)
     straight = case.select(pool, belief=belief)
@@ -385,9 +387,13 @@ def test_threads_change_nothing(case):
     same(one, two, rtol=1e-9)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device to compare the CPU with")
 @every_case
 def test_devices_agree(case, device):
-    """On the CPU the same belief by way of `to`, elsewhere the same picks as on the CPU."""
+    """The same picks as on the CPU."""
+    if device == "cpu":
+        pytest.skip("the CPU agrees with itself")
     pool = case.pool(weighted=True)
     here, there = pool.belief(), pool.belief().to(device)
     assert there.device.type == device
