@@ -6,6 +6,7 @@ Versions of a package under development do not tell one day's code from the next
 import os
 import platform
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -18,10 +19,9 @@ def versions() -> dict[str, str]:
     >>> {"natsel", "python", "torch"} <= versions().keys()
     True
     """
-    from natsel import __version__
-
     made = commit()
-    found = {"natsel": __version__, **({"commit": made} if made else {})}
+    # The package itself is above everything in it; it is there, or this would not run.
+    found = {"natsel": sys.modules["natsel"].__version__, **({"commit": made} if made else {})}
     found |= {"python": platform.python_version(), "machine": platform.machine()}
     for name in _PACKAGES:
         try:
