@@ -16,8 +16,18 @@ from natsel.experiments import run as running
 from natsel.experiments.__main__ import main
 from natsel.experiments.build import build_data, build_model, initial_ids
 from natsel.experiments.contenders import contender
-from natsel.experiments.folder import Job, finished, journal_path, locked, prepare, read_outcome, write_outcome
+from natsel.experiments.folder import (
+    Job,
+    finished,
+    journal_path,
+    locked,
+    prepare,
+    read_object,
+    read_outcome,
+    write_outcome,
+)
 from natsel.experiments.job import Runner
+from natsel.experiments.publish import publish
 from natsel.experiments.read import read_experiment
 from natsel.experiments.recipe import load_recipe, recipe_from
 from natsel.experiments.run import run
@@ -471,3 +481,19 @@ def test_the_plain_runner_says_what_is_wrong(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("natsel: recipe: there is no recipe or file 'mnits'")
     assert main(["digits", "--seeds", "x", "--folder", str(tmp_path)]) == 2
     assert "seeds: found 'x'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "content"), [("data.json", "null"), ("data.json", "[1"), ("random/seed-0.json", "")])
+def test_a_file_that_holds_no_object_is_named(tmp_path, name, content):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=rf"^folder: .*{name} cannot be read .*; remove that file"):
+        read_object(tmp_path / name)
+
+
+def test_a_report_of_damaged_data_says_which_file(tmp_path):
+    recipe = replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,))
+    run(recipe, tmp_path, processes=1)
+    (tmp_path / "data.json").write_text("null")
+    with pytest.raises(ValueError, match=r"^folder: .*data\.json cannot be read"):
+        publish(tmp_path)

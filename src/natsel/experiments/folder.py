@@ -50,12 +50,26 @@ def write_outcome(folder: Path, job: Job, outcome: Mapping[str, Any]) -> None:
 def read_outcome(folder: Path, slug: str, seed: int) -> dict[str, Any]:
     """How a job ended; empty while it has not."""
     path = journal_path(folder, slug, seed).with_suffix(".json")
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    return read_object(path) if path.exists() else {}
 
 
 def finished(folder: Path, job: Job, budget: int) -> bool:
     """Whether a job has come to its end, for a budget at least as large."""
     return bool(read_outcome(folder, job.slug, job.seed).get("budget", 0) >= budget)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; anything else is refused in a sentence that names the file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"it holds {json.dumps(found)[:40]} and no object")
+    except ValueError as reason:  # of the text, its encoding or what it says
+        raise ValueError(
+            f"folder: {path} cannot be read ({reason}); remove that file, which natsel run makes again, or take it from"
+            " a backup"
+        ) from None
+    return found
 
 
 def read_document(folder: Path) -> dict[str, Any]:

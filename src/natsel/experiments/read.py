@@ -4,7 +4,6 @@ The journals are the truth; beside them `recipe.json` says what was wanted and `
 the pool holds junk, the curves have a metric `junk`: which part of all picks made with up to so many labels it was.
 """
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from natsel.experiments.claims import judged
 from natsel.experiments.contenders import Contender
-from natsel.experiments.folder import journal_path, read_document, read_outcome
+from natsel.experiments.folder import journal_path, read_document, read_object, read_outcome
 from natsel.experiments.recipe import Recipe, recipe_from
 from natsel.experiments.results import Batch, Curve, Experiment, Thumbnail
 from natsel.store import Ask, Journal, Round
@@ -154,7 +153,7 @@ def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]
 
 def _data(folder: Path) -> dict[str, Any]:
     path = folder / "data.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    return read_object(path) if path.is_file() else {}
 
 
 def _failed(folder: Path, recipe: Recipe) -> list[str]:
