@@ -5,7 +5,9 @@ written goes to a temporary file in the same folder, is flushed to disk and repl
 """
 
 import os
+import re
 import secrets
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +21,8 @@ import torch
 from torch import Tensor
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
+_LEFTOVER = re.compile(r"\.natsel-[0-9a-f]{16}\.tmp")
+_DAY = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,19 @@ def atomically(path: str | Path) -> Iterator[Path]:
             _flush(target.parent, os.O_RDONLY)
     finally:
         place.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed `atomically` left in a folder: files of its own names that nobody wrote to for a day.
+
+    >>> remove_leftovers(Path("no such folder"))
+    """
+    try:
+        for place in folder.glob(".natsel-*.tmp"):
+            if _LEFTOVER.fullmatch(place.name) and time.time() - place.lstat().st_mtime > _DAY:
+                place.unlink()
+    except OSError:  # another process was quicker, or the folder is not ours: no reason to fail
+        return
 
 
 def open_arrays(path: str | Path) -> Arrays:

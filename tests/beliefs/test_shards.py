@@ -9,7 +9,8 @@ import torch
 
 import natsel
 from natsel.beliefs import shards
-from natsel.beliefs.shards import Shards, fingerprint_of, write_shards
+from natsel.beliefs.shards import Shards, write_shards
+from natsel.data.contents import fingerprint_of
 
 
 def belief(count: int, start: int = 0, seed: int = 0, dtype=torch.float32) -> natsel.CategoricalSamples:

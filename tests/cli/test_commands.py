@@ -11,7 +11,7 @@ import natsel.bench
 import natsel.cli
 from natsel.cli.pictures import SIZE, gallery, picture
 
-COMMANDS = ("demo", "select", "methods", "info", "run", "report", "bench")
+COMMANDS = ("demo", "select", "methods", "info", "run", "report", "journal", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -289,12 +289,32 @@ def test_classes_are_said_too_and_what_contradicts_is_refused():
 
 
 def test_fingerprints_are_what_they_always_were():
-    """Journals name their pools by them."""
+    """Journals name their pools by them: those of today, and those from before all inputs counted."""
     inputs = np.arange(6.0).reshape(3, 2)
-    assert Pool(inputs).fingerprint() == "23da555c08496fe9e676b677f2e4bbdf"
-    assert Pool(inputs, [0, 1, 1]).fingerprint() == "235277406f32f7825f4e84a684c40083"
-    assert (
-        Pool(inputs, [0.5, 1, 1]).fingerprint()
-        == Pool(inputs, regression=True).fingerprint()
-        == "23da555c08496fe9e676b677f2e4bbdf"
-    )
+    plain, classes = ("2:ea74d93b2e8b5adf8bfcb0d3180cdf1f", "23da555c08496fe9e676b677f2e4bbdf"), Pool(inputs, [0, 1, 1])
+    for pool in (Pool(inputs), Pool(inputs, [0.5, 1, 1]), Pool(inputs, regression=True)):
+        assert (pool.fingerprint(), pool.sampled_fingerprint()) == plain
+    assert classes.fingerprint() == "2:834379396883e7d70ce310f93f424c32"
+    assert classes.sampled_fingerprint() == "235277406f32f7825f4e84a684c40083"
+
+
+@pytest.mark.parametrize("number", [1_000, 3_000_000, 2**62])
+def test_class_numbers_that_can_only_be_slips_are_refused_by_name(number):
+    pool = Pool(np.zeros((60, 1)), ids=np.arange(60) + 100)
+    with pytest.raises(ValueError, match=rf"values: found class {number} for id 107, and 60 points .* 0\.\.999; check"):
+        pool.label([105, 107], [0, number])
+    assert len(pool.labelled_ids) == 0
+    with pytest.raises(ValueError, match=rf"labels: found class {number} in row 1"):
+        Pool(np.zeros((3, 1)), [0, number, 1])
+    numbers = Pool(np.zeros((60, 1)), regression=True)
+    numbers.label([3], [number])
+    assert numbers.labels_of([3]).tolist() == [number]
+
+
+def test_larger_pools_and_names_allow_more_classes():
+    Pool(np.zeros((2000, 1))).label([0], [1999])
+    with pytest.raises(ValueError, match=r"0\.\.1999; check"):
+        Pool(np.zeros((2000, 1))).label([0], [2000])
+    named = Pool(np.zeros((3, 1)), classes=[f"class {number}" for number in range(5000)])
+    named.label([0], [4999])
+    assert Pool(np.zeros((3, 1)), [0, 999, 1]).classes[-1] == "999"

@@ -2,19 +2,25 @@
 
     kills    SIGKILL after random delays, again and again, until so many were killed
     points   SIGKILL at the n-th step of a life (an SQL statement, a flush or rename of a file), for many n
-    clients  processes that ask and tell on one journal at the same time
+    writes   SIGKILL at every single write, flush or removal that SQLite asks the system for (needs strace)
+    clients  processes that ask and tell on one journal at the same time, none of them named
+    crowd    the same, each running by itself; they are killed at random and others take their places
 
-What a learner has acknowledged is appended to a file of its own by the process that saw it. After every kill the
-journal must open, be sound and hold all of that, once. A run that was finished by many lives must equal one that had
-only one. Prints one line of JSON; any failure ends it with a traceback.
+What a learner has acknowledged is appended to a file of its own by the process that saw it. After every kill the file
+of the journal is copied without anything that lies beside it, and the copy must hold all that was acknowledged before,
+or be refused as one that was taken in mid-write (counted as `refused`). Then the journal must open, be sound and hold
+all of that, once. A run that was finished by many lives must equal one that had only one. Prints one line of JSON; any
+failure ends it with a traceback.
 """
 
 import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 from pathlib import Path
 
@@ -24,7 +30,7 @@ import torch
 from learning.committee import Committee, blobs, pool
 from natsel.learning import ActiveLearner, Stabilised, TargetInputs
 from natsel.learning.record import Record
-from natsel.store import Journal
+from natsel.store import Journal, Terms
 
 SIZE = 80
 
@@ -134,21 +140,42 @@ def trajectory(store):
         }
 
 
-def check(store, acknowledged):
+def lines_of(acknowledged):
+    return acknowledged.read_text().splitlines() if acknowledged.exists() else []
+
+
+def alone(store, lines, handed_once=True):
+    """Copy the file of a journal and nothing else: whether it holds whatever was acknowledged. False: it is refused."""
+    copy = store.with_name("copied-alone.db")
+    copy.unlink(missing_ok=True)
+    if not store.exists():
+        assert not lines
+        return True
+    shutil.copyfile(store, copy)
+    try:
+        check(copy, lines, handed_once)
+    except ValueError as refusal:
+        if "is damaged, or was copied in mid-write" in str(refusal):
+            return False
+        raise
+    return True
+
+
+def check(store, lines, handed_once=True):
     """The journal opens, is sound, and holds once whatever was acknowledged; what it holds is returned."""
+    lines = list(lines)
     with Journal(store) as journal:
         assert journal._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert journal._connection.execute("PRAGMA foreign_key_check").fetchall() == []
         if not journal.runs():
-            assert not acknowledged.exists() or not acknowledged.read_text()
+            assert not lines
             return None
         state = journal.replay(1)
         labels, asks = journal.labels(1), [a for r in journal.rounds(1) for a in r.asks]
         assert len(labels) == len({label.id for label in labels}), "a label is there twice"
-        assert [a.number for a in asks] == list(range(1, len(asks) + 1))
+        assert sorted(a.number for a in asks) == list(range(1, len(asks) + 1))
         handed = [id for a in asks for id in a.ids]
-        assert len(handed) == len(set(handed)), "an id was handed out twice"
-        lines = acknowledged.read_text().splitlines() if acknowledged.exists() else []
+        assert len(handed) == len(set(handed)) or not handed_once, "an id was handed out twice"
         for kind, what in map(json.loads, lines):
             if kind == "ask":
                 assert set(what) <= set(handed), "an acknowledged batch is lost"
@@ -166,7 +193,7 @@ def reference(folder, seed, model, budget):
 def kills(folder, count, seed, model, budget):
     """Kill runs at random moments until `count` lives were cut short; every run is brought to its end."""
     chance = random.Random(seed)
-    killed, lives, left, moments, number = 0, 0, 0, set(), 0
+    killed, lives, left, refused, moments, number = 0, 0, 0, 0, set(), 0
     begun, ready = os.pipe()
     while killed < count:
         started = time.perf_counter()
@@ -187,7 +214,8 @@ def kills(folder, count, seed, model, budget):
                 time.sleep(chance.uniform(0, reach))
                 os.kill(child, signal.SIGKILL)
             done = finished(child)
-            state = check(store, acknowledged)
+            refused += not alone(store, lines_of(acknowledged))
+            state = check(store, lines_of(acknowledged))
             if done:
                 break
             killed += 1
@@ -197,7 +225,8 @@ def kills(folder, count, seed, model, budget):
             moments.add(moment)
         assert trajectory(store) == expected, f"run {number} went another way"
         number += 1
-    return {"kills": killed, "lives": lives, "runs": number, "moments": len(moments), "left_outstanding": left}
+    counts = {"kills": killed, "refused": refused, "lives": lives, "runs": number}
+    return {**counts, "moments": len(moments), "left_outstanding": left}
 
 
 def points(folder, every, seed, model, budget):
@@ -240,9 +269,10 @@ def points(folder, every, seed, model, budget):
     for last in tried:
         store, acknowledged = folder / f"point-{last}.db", folder / f"point-{last}.txt"
         assert not finished(fork(lambda: life(store, acknowledged, last)))  # noqa: B023
-        check(store, acknowledged)
+        assert alone(store, lines_of(acknowledged)), "steps lie between writes, where the file is whole"
+        check(store, lines_of(acknowledged))
         assert finished(fork(lambda: live(store, seed, model, budget)))  # noqa: B023
-        check(store, acknowledged)
+        check(store, lines_of(acknowledged))
         assert trajectory(store) == expected, f"killed at step {last} it went another way"
         for file in folder.glob(f"point-{last}.*"):
             if file.is_file():
@@ -250,9 +280,53 @@ def points(folder, every, seed, model, budget):
     return {"steps": total, "kills": len(tried)}
 
 
+def writes(folder, count, seed):
+    """Kill clients at the first, second, third … call by which SQLite writes, flushes or removes a file, until one gets
+    to its end; `count` times.
+
+    A client waits until strace is attached, opens the journal and tells; strace kills it on its way.
+    """
+    store, acknowledged = folder / "written.db", folder / "written.txt"
+    killed = refused = logs = lives = 0
+
+    def client(waiting, first):
+        os.read(waiting, 1)
+        with Journal(store) as journal:
+            state = journal.begin("main", Terms("data", "bald", 3, seed))
+            ids = range(first, first + 10)
+            journal.tell(state, ids, [1] * 10, who="w" * (first % 990))
+            with acknowledged.open("a") as file:
+                print(json.dumps(["tell", dict.fromkeys(map(str, ids), 1)]), file=file)
+
+    for call in ("pwrite64", "fdatasync", "unlink") * count:
+        for last in range(1, 1000):
+            waiting, gun = os.pipe()
+            lives += 1
+            child = fork(lambda first=10 * lives, waiting=waiting: client(waiting, first))
+            command = ["strace", "-q", "-o", "/dev/null", "-p", str(child), "-e", f"trace={call}"]
+            strace = subprocess.Popen([*command, "-e", f"inject={call}:signal=KILL:when={last}"])
+            while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text():
+                assert strace.poll() is None
+                time.sleep(0.001)
+            os.write(gun, b".")
+            done = finished(child)
+            strace.wait()
+            os.close(waiting)
+            os.close(gun)
+            if done:
+                break
+            killed += 1
+            logs += store.with_name("written.db-journal").exists()
+            refused += not alone(store, lines_of(acknowledged))
+            check(store, lines_of(acknowledged))
+    return {"kills": killed, "logs_left": logs, "refused": refused, "lives": lives}
+
+
 def clients(folder, count, seed):
-    """Clients ask, tell late and out of order, skip and hand back, until nothing is left; all on one new journal."""
-    store, size = folder / "shared.db", 240
+    """Clients ask, tell late and out of order, skip and hand back, until nothing is left; all on one new journal, and
+    none with a name. Meanwhile its file is copied again and again.
+    """
+    store, size = folder / "shared.db", 160
     answers = blobs(size).labels
     waiting, gun = os.pipe()
 
@@ -261,20 +335,11 @@ def clients(folder, count, seed):
         file = open(folder / f"client-{name}.txt", "w", buffering=1)  # noqa: SIM115
         os.close(gun)
         os.read(waiting, 1)  # returns when the last one who could write has let go
-        learner = ActiveLearner(
-            Committee(),
-            pool(size),
-            method="batchbald",
-            k=3,
-            store=store,
-            seed=seed,
-            who=f"client-{name}",
-            candidates=60,
-        )
+        learner = ActiveLearner(Committee(), pool(size), method="batchbald", k=3, store=store, seed=seed, candidates=60)
         mine = []
         while True:
             batch = learner.ask(chance.randint(1, 5)).indices.tolist()
-            print(json.dumps(["ask", batch]), file=file)
+            print(json.dumps(["ask", batch, learner.who]), file=file)
             mine += batch
             if not mine:
                 break
@@ -283,27 +348,42 @@ def clients(folder, count, seed):
             fate = chance.random()
             if fate < 0.1:
                 learner.skip(now)
-                print(json.dumps(["skip", now]), file=file)
+                print(json.dumps(["skip", now, learner.who]), file=file)
             elif fate < 0.2 and batch:
                 learner.release(now)
-                print(json.dumps(["release", now]), file=file)
+                print(json.dumps(["release", now, learner.who]), file=file)
             else:
                 learner.tell(now, answers[now])
-                print(json.dumps(["tell", now]), file=file)
+                print(json.dumps(["tell", now, learner.who]), file=file)
+
+    def said():
+        logs = [folder / f"client-{name}.txt" for name in range(count)]
+        texts = [log.read_text().rpartition("\n")[0] for log in logs if log.exists()]  # whole lines
+        return [json.loads(line) for text in texts for line in text.splitlines()]
 
     started = time.perf_counter()
     children = [fork(lambda name=name: client(name)) for name in range(count)]
     os.close(gun)
-    assert [finished(child) for child in children] == [True] * count
+    copies, refused, running = 0, 0, set(children)
+    while running:
+        time.sleep(0.05)
+        told = [["tell", {str(id): int(answers[id]) for id in ids}] for kind, ids, _ in said() if kind == "tell"]
+        asked = [["ask", ids] for kind, ids, _ in said() if kind == "ask"]
+        if store.exists():
+            copies += 1
+            refused += not alone(store, map(json.dumps, told + asked), handed_once=False)
+        for child in [*running]:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                assert status == 0
+                running.discard(child)
     seconds = time.perf_counter() - started
     seen = {kind: [] for kind in ("ask", "tell", "skip", "release")}
     told_by = {}
-    for name in range(count):
-        for line in (folder / f"client-{name}.txt").read_text().splitlines():
-            kind, ids = json.loads(line)
-            seen[kind] += ids
-            if kind == "tell":
-                told_by |= dict.fromkeys(ids, f"client-{name}")
+    for kind, ids, who in said():
+        seen[kind] += ids
+        if kind == "tell":
+            told_by |= dict.fromkeys(ids, who)
     with Journal(store, create=False) as journal:
         assert journal._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         (run,) = journal.runs()
@@ -326,7 +406,54 @@ def clients(folder, count, seed):
         assert not state.outstanding
         assert sorted([*state.values, *state.skipped]) == list(range(size)), "an id went missing"
     busy = sum(bool((folder / f"client-{name}.txt").stat().st_size > 100) for name in range(count))
-    return {"clients": count, "busy": busy, "asks": len(asks), "labels": len(labels), "seconds": round(seconds, 2)}
+    counts = {"clients": count, "busy": busy, "asks": len(asks), "labels": len(labels)}
+    return {**counts, "copies": copies, "refused": refused, "seconds": round(seconds, 2)}
+
+
+def crowd(folder, count, seed, clients=8, size=100):
+    """Clients without names run on one journal. One after the other is killed and replaced until so many were killed;
+    a journal that is finished makes room for the next. No id is ever handed out twice, no label is lost, and what the
+    killed have left is answered by the others.
+    """
+    chance = random.Random(seed)
+    answers = blobs(size).labels
+    killed, refused, journals = 0, 0, 0
+    while killed < count:
+        store, acknowledged = folder / f"crowd-{journals}.db", folder / f"crowd-{journals}.txt"
+
+        def reply(ids):
+            time.sleep(0.002 * len(ids))
+            return [int(answers[id]) for id in ids]
+
+        def life(store=store, acknowledged=acknowledged, reply=reply):
+            acknowledge(acknowledged)
+            learner = ActiveLearner(Committee(), pool(size), "batchbald", 3, store, seed, candidates=60)
+            learner.run(oracle=reply)
+
+        running = {fork(life) for _ in range(clients)}
+        while running:
+            time.sleep(chance.uniform(0, 0.06))
+            for child in [*running]:
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended:
+                    assert status == 0
+                    running.discard(child)
+            if running and killed < count:
+                child = chance.choice(sorted(running))
+                os.kill(child, signal.SIGKILL)
+                running.discard(child)
+                if finished(child):
+                    continue
+                killed += 1
+                refused += not alone(store, lines_of(acknowledged))  # while the others write
+                running.add(fork(life))
+        assert finished(fork(life))  # answers for those who were killed last
+        state = check(store, lines_of(acknowledged))
+        assert len(state.values) == size
+        assert not state.outstanding
+        assert {id: int(answers[id]) for id in range(size)} == dict(sorted(state.values.items()))
+        journals += 1
+    return {"clients": clients, "kills": killed, "refused": refused, "journals": journals}
 
 
 def journal_changes(journal):
@@ -338,7 +465,7 @@ def journal_changes(journal):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["kills", "points", "clients"])
+    parser.add_argument("what", choices=["kills", "points", "writes", "clients", "crowd"])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
@@ -349,11 +476,13 @@ def main():
     np.seterr(all="raise", under="ignore")
     MODELS[given.model]()  # imported here, once
     started = time.perf_counter()
-    if given.what == "clients":
-        found = clients(given.folder, given.count, given.seed)
-    else:
+    if given.what in ("kills", "points"):
         work = kills if given.what == "kills" else points
         found = work(given.folder, given.count, given.seed, given.model, given.budget)
+    else:
+        found = {"writes": writes, "clients": clients, "crowd": crowd}[given.what](
+            given.folder, given.count, given.seed
+        )
     took = round(time.perf_counter() - started, 1)
     print(json.dumps({"what": given.what, "model": given.model, "seed": given.seed, **found, "took": took}))
 

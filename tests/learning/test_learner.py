@@ -12,7 +12,7 @@ from natsel.data.pool import Pool
 from natsel.learning import ActiveLearner
 from natsel.learning.asking import part_of
 from natsel.seeds import derive
-from natsel.store import Journal
+from natsel.store import Journal, Terms
 
 
 def test_bars_go_to_whoever_takes_them(monkeypatch):
@@ -398,8 +398,8 @@ def test_any_method_of_the_grid_is_recorded_and_compared(tmp_path):
         learner(method=Method(EIG(), Power(beta=8)), store=store)
     with pytest.raises(ValueError, match=r"run of seed 3, not 4;"):
         learner(method=Method(EIG(), Power(beta=4)), store=store, seed=4)
-    with pytest.raises(ValueError, match=r"run of 60 points, not 61; open it"):
-        learner(method=Method(EIG(), Power(beta=4)), store=store, pool=pool(61))
+    with pytest.raises(ValueError, match=r"run of 60 points, not 59; open it"):
+        learner(method=Method(EIG(), Power(beta=4)), store=store, pool=pool(59))
 
 
 @pytest.mark.parametrize(
@@ -595,8 +595,10 @@ def test_a_journal_of_whole_numbers_goes_on_as_numbers(tmp_path):
     from sklearn.linear_model import Ridge
 
     store, inputs = tmp_path / "run.db", np.arange(20.0)[:, None]
-    with ActiveLearner(Committee(), Pool(inputs), "bald", k=2, store=store) as one:
-        one.tell([0, 1, 2], [1, 2, 3])
+    config = {"objective": repr(METHODS["bald"].objective), "search": repr(METHODS["bald"].search), "candidates": None}
+    with Journal(store) as journal:
+        terms = Terms(Pool(inputs).sampled_fingerprint(), "bald", 2, 0, config, {"points": 20, "classes": []})
+        journal.tell(journal.begin("main", terms), [0, 1, 2], [1, 2, 3])
     with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store, test=(inputs, [1] * 20)) as two:
         assert two.labelled().labels.dtype == np.float64
         two.tell(3, 1.5)

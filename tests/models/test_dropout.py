@@ -651,6 +651,15 @@ def test_spilled_beliefs_are_the_same_and_go_on_where_they_were_killed(model, da
         model.believe(data.inputs, spill=tmp_path / "beliefs")
 
 
+def test_spilled_beliefs_about_inputs_that_changed_are_refused(model, data, tmp_path):
+    model.believe(data.inputs, spill=tmp_path / "beliefs")
+    for row in range(200):
+        changed = np.array(data.inputs)
+        changed[row] += 1
+        with pytest.raises(ValueError, match="of other inputs"):
+            model.believe(changed, spill=tmp_path / "beliefs")
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
 def test_an_accelerator_draws_the_same_functions():

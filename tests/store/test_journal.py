@@ -94,6 +94,17 @@ def test_repeating_what_was_told_changes_nothing(journal, state):
     assert journal.replay(state.run).values[4] == 0
 
 
+def test_repeating_a_correction_changes_nothing():
+    """What somebody told last decides whether it is told again, not what was told first."""
+    with Journal() as journal:
+        state = journal.begin("main", TERMS)
+        for value in (0, 1, 1, 1):
+            journal.tell(state, [4], [value], who="anna")
+        assert [label.value for label in journal.labels(state.run)] == [0, 1]
+        journal.tell(state, [4], [0], who="anna")
+        assert [label.value for label in journal.labels(state.run)] == [0, 1, 0]
+
+
 def test_of_two_that_ask_for_one_id_the_second_gets_nothing(tmp_path):
     with Journal(tmp_path / "run.db") as one, Journal(tmp_path / "run.db") as two:
         first, second = one.begin("main", TERMS), two.begin("main", TERMS)

@@ -135,20 +135,6 @@ class Shards:
         return put_together(kind, description, read, check=False)
 
 
-def fingerprint_of(inputs: Any) -> str:
-    """A short name for inputs, from their number, type and up to 64 of them: to tell data sets apart, not to prove.
-
-    >>> fingerprint_of(np.zeros((3, 2))) == fingerprint_of(np.ones((3, 2)))
-    False
-    """
-    where = np.unique(np.linspace(0, len(inputs) - 1, num=min(len(inputs), 64)).astype(np.int64))
-    found = inputs[where] if not isinstance(inputs, list | tuple) else [inputs[place] for place in where]
-    some = found.detach().cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
-    digest = hashlib.blake2b(repr((len(inputs), some.dtype.str, some.shape[1:])).encode(), digest_size=16)
-    digest.update(repr(some.tolist()).encode() if some.dtype.hasobject else np.ascontiguousarray(some).tobytes())
-    return digest.hexdigest()
-
-
 @dataclass
 class _Manifest:
     key: str | None = None

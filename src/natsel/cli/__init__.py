@@ -1,4 +1,4 @@
-"""The command line: `natsel demo | select | methods | info | run | report | bench`.
+"""The command line: `natsel demo | select | methods | info | run | report | journal | bench`.
 
 One file a command; what is heavy is imported inside the commands, so that `--help` is quick. Bad input ends with exit
 code 2 and one sentence on stderr, an interruption with 130.
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from natsel.cli import bench, demo, info, methods, report, run, select
+from natsel.cli import bench, demo, info, journal, methods, report, run, select
 
 app = typer.Typer(
     name="natsel",
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 for module in (demo, select, methods, info, run, report, bench):
     app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
+app.add_typer(journal.app, name=journal.NAME, epilog=journal.EXAMPLE)
 
 
 def _version(wanted: bool) -> None:

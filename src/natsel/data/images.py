@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.containers import readable
 from natsel.data.examples import Examples
 from natsel.data.labels import Array
 from natsel.data.lazy import Lazy
@@ -33,7 +34,8 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
     paths = [path for path, _ in files]
     names = np.array([path.relative_to(root).as_posix() for path in paths], dtype=object)
     labels = np.array([number for _, number in files]) if classes else None
-    return Examples(Lazy(partial(_read, paths, size, grey), len(paths)), labels, classes, {"file": names})
+    images = Lazy(partial(_read, paths, size, grey), len(paths), content=partial(_content, paths))
+    return Examples(images, labels, classes, {"file": names})
 
 
 def _images(folder: Path) -> list[Path]:
@@ -55,6 +57,11 @@ def _read(paths: list[Path], size: tuple[int, int] | None, grey: bool, position:
     if size is not None and picture.size != (size[1], size[0]):
         picture = picture.resize((size[1], size[0]), image.Resampling.BILINEAR)
     return np.asarray(picture)
+
+
+def _content(paths: list[Path], position: int) -> bytes:
+    with readable(paths[position]):
+        return paths[position].read_bytes()
 
 
 def _pillow() -> Any:

@@ -86,6 +86,30 @@ def unknown(labels: Array) -> Array:
     return np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
 
 
+def refuse_class_beyond(labels: Array, points: int, name: str, ids: Any = None) -> None:
+    """Raise a ValueError where a class has a number that a pool of so many points will hardly need: a slip of the hand,
+    after which every model would be made for millions of classes.
+
+    Classes without names are numbered below the number of points, but below 1,000 in smaller pools and below 100,000
+    in larger ones.
+
+    >>> refuse_class_beyond(np.array([0, 3_000_000]), 60, "labels", ids=[7, 9])
+    Traceback (most recent call last):
+    ValueError: labels: found class 3000000 for id 9, and 60 points without names for their classes may have classes
+    0..999; check it, or make the pool with classes=(…), or with regression=True if labels are real numbers
+    """
+    most = max(1_000, min(points, 100_000))
+    if labels.dtype.kind == "f" or not labels.size or int(labels.max()) < most:
+        return
+    place = int(labels.argmax())
+    where = f"in row {place}" if ids is None else f"for id {np.atleast_1d(as_numpy(ids))[place]}"
+    raise ValueError(
+        f"{name}: found class {labels.max()} {where}, and {points} points without names for their classes may have"
+        f" classes 0..{most - 1}; check it, or make the pool with classes=(…), or with regression=True if labels are"
+        " real numbers"
+    )
+
+
 def whole(column: Array, name: str) -> Array:
     """Whole floats as int64, NaN as −1.
 

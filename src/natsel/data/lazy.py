@@ -15,21 +15,30 @@ from natsel.data.labels import Array, as_numpy
 class Lazy:
     """`count` inputs, each read by `read(position)`; all must have the same shape.
 
+    `content(position)` gives bytes that an input is made from, such as those of its file, where they cost less than
+    reading it: a pool of such inputs is known by all of them.
+
     >>> squares = Lazy(lambda position: np.array([position**2]), 10)
     >>> squares[[2, 3]].tolist(), len(squares.part(slice(4)))
     ([[4], [9]], 4)
     """
 
-    def __init__(self, read: Callable[[int], Any], count: int, rows: Array | None = None) -> None:
-        self._read = read
-        self._rows = np.arange(count) if rows is None else rows
+    def __init__(
+        self,
+        read: Callable[[int], Any],
+        count: int,
+        rows: Array | None = None,
+        content: Callable[[int], bytes] | None = None,
+    ) -> None:
+        self._read, self.content = read, content
+        self.rows = np.arange(count) if rows is None else rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.rows)
 
     def __getitem__(self, positions: Any) -> Array:
         """The inputs at some positions, read now; one position gives one input."""
-        rows = self._rows[_index(positions)]
+        rows = self.rows[_index(positions)]
         if np.ndim(rows) == 0:
             return as_numpy(self._read(int(rows)))
         if len(rows) == 0:  # the shape of nothing is still the shape of one
@@ -57,7 +66,7 @@ class Lazy:
         """The inputs at some positions, still unread."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._rows = self._rows[_index(positions)]
+        other.rows = self.rows[_index(positions)]
         return other
 
 

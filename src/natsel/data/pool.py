@@ -8,14 +8,14 @@ the pool names the right datum. An id is unlabelled, labelled or ignored (nobody
 The pool may know the answers (a simulation does). Learners never see them: only `label` puts a label into `labelled()`.
 """
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from natsel.data.contents import Contents, digests_of, sampled_fingerprint
 from natsel.data.examples import Examples
-from natsel.data.labels import Array, as_numpy, read_labels, read_numbers, unknown, whole
+from natsel.data.labels import Array, as_numpy, read_labels, read_numbers, refuse_class_beyond, unknown, whole
 from natsel.integers import refuse_beyond
 
 _UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
@@ -55,6 +55,7 @@ class Pool:
                 self._answers = whole(self._answers, "labels")
             self._regression = self._answers.dtype.kind == "f"
             if not self._regression and not self.classes:  # how many classes there are is known to any who set a task
+                refuse_class_beyond(self._answers, len(everything), "labels")
                 self.classes = tuple(str(number) for number in range(int(self._answers.max(initial=-1)) + 1))
         self._ids, self._order = _checked_ids(ids, len(everything))
         self._state = np.zeros(len(everything), dtype=np.uint8)
@@ -119,7 +120,14 @@ class Pool:
 
     def label(self, ids: Any, values: Any) -> None:
         """Give labels to ids: class numbers, class names or real numbers. A second label replaces the first."""
-        positions, labels = self.position_of(ids), self.as_labels(values)
+        self._put(ids, self.as_labels(values, ids=ids))
+
+    def restore(self, ids: Any, values: Any) -> None:
+        """Labels as a journal has them, which were checked when they were told."""
+        self._put(ids, self.as_labels(values))
+
+    def _put(self, ids: Any, labels: Array) -> None:
+        positions = self.position_of(ids)
         if len(positions) != len(labels):
             raise ValueError(f"values: expected one label for each of {len(positions)} ids, found {len(labels)}")
         _refuse_repeats(positions, self._ids_at(positions))
@@ -182,10 +190,11 @@ class Pool:
             raise ValueError(f"ids: {wanted[~found][0]} is not in the pool; ask pool.ids which are")
         return positions
 
-    def as_labels(self, values: Any, name: str = "values", aside: str = "pool.ignore") -> Array:
+    def as_labels(self, values: Any, name: str = "values", aside: str = "pool.ignore", ids: Any = None) -> Array:
         """Labels checked and in the form the pool keeps them: int64 classes, or float64 for regression.
 
         `name` and `aside` are for the errors: what the caller named the labels, and what sets aside ids without one.
+        With `ids`, the ids that the labels are for, class numbers that such a pool will hardly need are refused too.
         """
         labels, named = (
             (read_numbers(values, name), ()) if self._regression else read_labels(values, self.classes, name)
@@ -208,23 +217,34 @@ class Pool:
             raise ValueError(
                 f"{name}: found no label for an id ({gap}); leave it out, or set it aside: {aside}(ids){real}"
             )
+        if classes and ids is not None and not self.classes and len(labels) == np.size(as_numpy(ids)):
+            refuse_class_beyond(labels, len(self), name, ids)
         return labels if classes else labels.astype(np.float64)
 
-    def fingerprint(self) -> str:
-        """A short name for what the pool holds, from its ids, classes, shape and a sample of its inputs.
+    def contents(self) -> Contents:
+        """What the pool holds: a digest of every input. It takes about a second for a gigabyte or a million points."""
+        return Contents(self.inputs, self.ids, self.classes)
 
-        It tells one data set from another; it does not prove that two large ones are equal to the last byte.
+    def fingerprint(self) -> str:
+        """A name for what the pool holds: its ids, its classes and all its inputs.
+
+        Images of a folder are told by the bytes of their files. Of inputs that somebody else's code reads (a torch data
+        set, images from Hugging Face) a sample of 64 and their number are taken.
         """
-        digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr((len(self), self.classes)).encode())
-        if self._ids is not None:
-            digest.update(np.ascontiguousarray(self._ids, dtype="<i8").tobytes())
-        positions = np.unique(np.linspace(0, len(self) - 1, num=min(len(self), 64)).astype(np.int64))
-        sample = as_numpy(self.inputs[positions])
-        texts = sample.dtype.kind == "O"
-        digest.update(repr((sample.shape[1:], "text" if texts else sample.dtype.str)).encode())
-        digest.update(repr(sample.tolist()).encode() if texts else np.ascontiguousarray(sample).tobytes())
-        return digest.hexdigest()
+        return self.contents().fingerprint()
+
+    def sampled_fingerprint(self) -> str:
+        """The name that journals had for a pool before version 2, from a sample of 64 inputs."""
+        return sampled_fingerprint(self.inputs, self._ids, self.classes)
+
+    def digests_of(self, ids: Any) -> list[int]:
+        """A digest of the input of each id, which are read where they must be.
+
+        >>> Pool([[0.0], [1.0], [0.0]]).digests_of([0, 2]) == Pool([[0.0], [0.0]]).digests_of([0, 1])
+        True
+        """
+        digests: list[int] = digests_of(self.inputs, self.position_of(ids)).tolist()
+        return digests
 
     def _move(self, ids: Any, state: int) -> None:
         positions = self.position_of(ids)

@@ -79,8 +79,9 @@ def believed(
         return fitting.believe(inputs).with_ids(ids), None
     targets = source.draw(record.pool, seed, most=most_targets(fitting.believe(inputs[:1])))
     if isinstance(method.objective, TaughtJEPIG):
-        aims, labelled = targets.chosen(fitting.believe), fitting.labelled(record)
-        return taught(method.objective, fitting, labelled, inputs, aims, seed).with_ids(ids), None
+        aims = targets.chosen(fitting.believe)
+        assert fitting.labelled is not None
+        return taught(method.objective, fitting, fitting.labelled, inputs, aims, seed).with_ids(ids), None
     ours, theirs = fitting.believe_both(inputs, targets.inputs)
     return ours.with_ids(ids), targets.believed(theirs)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from natsel.data.examples import Examples
-from natsel.data.labels import read_numbers
+from natsel.data.labels import read_numbers, refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.learning.stopping import Rule
 
@@ -79,6 +79,8 @@ def as_examples(examples: Any, name: str, pool: Pool) -> Examples | None:
         raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
     if any(ours != theirs for ours, theirs in zip(pool.classes, found.classes, strict=False)):
         raise ValueError(f"{name}: its classes are not numbered like the pool's; make it with classes=pool.classes")
+    if not pool.regression and not pool.classes and not found.classes:
+        refuse_class_beyond(found.labels, len(pool), name)
     if pool.regression and not found.classes:
         return replace(found, labels=read_numbers(found.labels, name))
     return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.data.examples import Examples
+from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.learning.checks import as_examples
 from natsel.learning.evaluate import evaluate, predictive
@@ -51,23 +52,26 @@ class Fitting:
         self.expose = checked_junk(junk, self.model, pool)
         self.told = 0
         """Which labels the model knows; 0 before the first fit."""
+        self.labelled: Examples | None = None
+        """What the model learnt from."""
         self._consistent = type(self.model).__module__.split(".")[0] == "natsel"
         if checkpoints and not (hasattr(self.model, "weights") and hasattr(self.model, "load_weights")):
             raise ValueError(f"checkpoints: {type(self.model).__name__} cannot give its weights; leave checkpoints out")
 
     def refresh(self, record: Record) -> None:
         """Fit and evaluate, unless that was done for the labels there are."""
-        told = self._revision(record.follow())
+        state = record.now()  # others may tell more while the model is fitted
+        told = self._revision(state)
         if told == self.told:
             return
-        labelled = self.labelled(record)
-        self.told = 0  # a fit that fails leaves no model
+        labelled = self._examples(record, state)
+        self.told, self.labelled = 0, None  # a fit that fails leaves no model
         started = perf_counter()
         self._fit(labelled, told, record)
         if not self._consistent:
             check_consistent(self.believe, record.pool.inputs_of(record.pool.ids[:2]))
             self._consistent = True
-        self.told = told
+        self.told, self.labelled = told, labelled
         seconds = {"fit": perf_counter() - started}
         if record.journal.has_round(record.run, told):
             return  # evaluated before a kill, or by another client
@@ -78,7 +82,7 @@ class Fitting:
             belief = checked_belief(self._calling(say, "believe")(self.test.inputs), self.test.inputs)
             metrics = evaluate(belief, self.test.labels)
             seconds["evaluate"] = perf_counter() - started
-        record.journal.record_round(record.run, told, len(record.state.values), metrics, seconds)
+        record.journal.record_round(record.run, told, len(state.values), metrics, seconds)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row each."""
@@ -95,10 +99,10 @@ class Fitting:
         fit(*((examples, self.validation) if _takes_validation(model.fit) else (examples,)))
         return model
 
-    def labelled(self, record: Record) -> Examples:
+    def _examples(self, record: Record, state: State) -> Examples:
         """What the model is to learn from."""
-        labelled = self._with_classes(record.labelled())
-        return exposed(labelled, record) if self.expose else labelled
+        labelled = self._with_classes(record.labelled(state), state, len(record.pool))
+        return exposed(labelled, record.pool, state) if self.expose else labelled
 
     def _revision(self, state: State) -> int:
         """What names a fit: how often a label was new or different. Where points set aside teach as well, each of them
@@ -158,12 +162,14 @@ class Fitting:
 
         return call
 
-    def _with_classes(self, labelled: Examples) -> Examples:
+    def _with_classes(self, labelled: Examples, state: State, points: int) -> Examples:
         """Examples whose classes, where they have no names, are numbered up to the largest that anybody mentioned: a
         model must know of classes it has no example of.
         """
         if labelled.classes or labelled.labels.dtype.kind == "f":
             return labelled
+        # Journals from before such labels were refused may hold one; told again, it is put right.
+        refuse_class_beyond(labelled.labels, points, "labels", list(state.values))
         parts = [labelled, *(part for part in (self.validation, self.test) if part is not None)]
         count = max(int(np.asarray(part.labels).max(initial=-1)) for part in parts) + 1
         return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))

@@ -16,10 +16,9 @@ import numpy as np
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
-from natsel.learning.record import Record
 from natsel.models.dropout import Dropout
 from natsel.models.ensemble import Ensemble
-from natsel.store import Round
+from natsel.store import Round, State
 
 Array = np.ndarray[Any, Any]
 
@@ -41,13 +40,13 @@ def checked_junk(junk: Any, model: Any, pool: Pool) -> bool:
     return bool(junk == "expose")
 
 
-def exposed(labelled: Examples, record: Record) -> Examples:
+def exposed(labelled: Examples, pool: Pool, state: State) -> Examples:
     """The labelled examples and the points set aside, with soft labels: one class for the ones, all for the others."""
-    classes, aside = labelled.n_classes, list(record.state.skipped)
+    classes, aside = labelled.n_classes, list(state.skipped)
     soft_B_C = np.eye(classes)[np.asarray(labelled.labels)]
     if not aside:
         return Examples(labelled.inputs, soft_B_C, labelled.classes)
-    rows = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(record.pool.inputs_of(aside))])
+    rows = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(pool.inputs_of(aside))])
     return Examples(rows, np.concatenate([soft_B_C, np.full((len(aside), classes), 1 / classes)]), labelled.classes)
 
 

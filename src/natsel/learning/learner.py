@@ -12,10 +12,12 @@ of others, into its state. What is random is drawn from seeds that the state and
     targets  derive(seed, "targets", ask)       which of the targets this batch looks at
 
 So the next batch is a function of (journal, seed): a learner that is killed and made again asks what it would have
-asked. Several learners may work on one journal, each under its own name (`who`). Each chooses by the labels it knew
-when it fitted; ids that another took in the meantime are left out and the choice is made again.  Spec 01, A6.
+asked. Several learners may work on one journal, each under its own name (`natsel.learning.names`). Each chooses by the
+labels it knew when it fitted; ids that another took in the meantime are left out and the choice is made again. Threads
+may share a learner: one of them fits and chooses at a time, and telling waits for nobody.  Spec 01, A6.
 """
 
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
@@ -32,13 +34,15 @@ from natsel.data.pool import Pool
 from natsel.learning.asking import as_ask, believed, checked_targets, drawn, part_of, plain, shortened
 from natsel.learning.checks import as_count, as_pool, as_rules
 from natsel.learning.fitting import Fitting
+from natsel.learning.names import Names
 from natsel.learning.oracles import Oracle, answers
-from natsel.learning.record import Array, Record, terms_of
+from natsel.learning.record import Array, Record
 from natsel.learning.stopping import Budget, Rule, View
+from natsel.learning.terms import in_words_of, refuse_other_pool, terms_of
 from natsel.models.protocol import Model, Progress
 from natsel.objectives import EIG
 from natsel.seeds import derive
-from natsel.store import Journal, Round, Stop, Terms
+from natsel.store import Journal, Round, Stop
 
 
 class ActiveLearner:
@@ -51,7 +55,8 @@ class ActiveLearner:
     points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose"). `checkpoints`
     keeps the weights of every fit, so that a resumed run need not fit again and goes on alike also where training is
     not repeatable to the last bit. `progress`: True for a bar while the model is fitted or asked, or a function that
-    `run` calls with (labels, budget).
+    `run` calls with (labels, budget). `who` is the name of this client among several on one journal; without one it
+    gets a name that no other has.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], labels=np.arange(20) // 10)
@@ -87,13 +92,17 @@ class ActiveLearner:
         self.seed = as_count(seed, "seed", least=-(1 << 63))
         self.candidates = None if candidates is None else as_count(candidates, "candidates")
         self.targets = checked_targets(targets, self.method)
-        self.who, self.progress = who, progress if callable(progress) else None
+        self.progress = progress if callable(progress) else None
         bars = progress is True
         self._fitting = Fitting(model, self.seed, self.pool, validation, test, checkpoints, bars, junk)
         self._opened = not isinstance(store, Journal)
         self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
+        self._lock = threading.RLock()
+        self._answering: set[int] = set()
+        self._names: Names | None = None
         try:
-            self._record = Record(self.journal, run, self._terms(), pool, who)
+            self._names = Names(self.journal, run, who)
+            self._record = self._recorded(run, self._names)
         except BaseException:
             self.close()
             raise
@@ -108,9 +117,16 @@ class ActiveLearner:
         return f"ActiveLearner({self.method.name}: {len(self._record.state.values)} of {len(self.pool)} labelled)"
 
     def close(self) -> None:
-        """Let go of the journal. Nothing is lost if this is never called."""
+        """Let go of the journal and of the client's name. Nothing is lost if this is never called."""
+        if self._names is not None:
+            self._names.let_go()
         if self._opened:
             self.journal.close()
+
+    @property
+    def who(self) -> str:
+        """The name of this client: as given, or the one it asks under."""
+        return self._record.names.name
 
     @property
     def model(self) -> Model:
@@ -125,12 +141,12 @@ class ActiveLearner:
     @property
     def labelled_ids(self) -> Array:
         """Ids with a label, in the order first told."""
-        return np.fromiter(self._record.follow().values, dtype=np.int64)
+        return np.array(list(self._record.now().values), dtype=np.int64)
 
     @property
     def outstanding(self) -> Array:
         """Ids that were asked for, by anybody, and are neither told nor skipped nor released, in the order asked."""
-        return np.fromiter(self._record.follow().outstanding, dtype=np.int64)
+        return np.array(list(self._record.now().outstanding), dtype=np.int64)
 
     @property
     def history(self) -> list[Round]:
@@ -139,17 +155,35 @@ class ActiveLearner:
 
     def labelled(self) -> Examples:
         """What the model learns from: inputs and labels in the order first told."""
-        self._record.follow()
         return self._record.labelled()
+
+    def disagreements(self) -> dict[int, dict[str, int | float]]:
+        """Ids that were given different labels under different names: who last said what, in the order said. The last
+        of them is the label that counts.
+
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> learner = ActiveLearner(RandomForestClassifier(5), Pool([[0.0], [1.0]]))
+        >>> learner.tell([0, 1], [1, 1], who="ann")
+        >>> learner.tell([0, 1], [1, 0], who="bob")
+        >>> learner.disagreements()
+        {1: {'ann': 1, 'bob': 0}}
+        """
+        said: dict[int, dict[str, int | float]] = {}
+        for label in self.journal.labels(self._record.run):
+            of_id = said.setdefault(label.id, {})
+            of_id.pop(label.who, None)  # what somebody says anew is said last
+            of_id[label.who] = label.value
+        return {id: of_id for id, of_id in said.items() if len(set(of_id.values())) > 1}
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
         """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
         if (inputs is None) == (ids is None):
             raise ValueError("belief: pass either inputs or ids=…")
-        self._fitting.refresh(self._record)
-        if not self._fitting.told:
-            raise ValueError("belief: there are no labels to learn from yet; tell some first")
-        return self._fitting.believe(inputs) if ids is None else self._believe(np.atleast_1d(as_numpy(ids)))
+        with self._lock:
+            self._fitting.refresh(self._record)
+            if not self._fitting.told:
+                raise ValueError("belief: there are no labels to learn from yet; tell some first")
+            return self._fitting.believe(inputs) if ids is None else self._believe(np.atleast_1d(as_numpy(ids)))
 
     def summary(self) -> dict[str, Any]:
         """Where the run stands, as plain values."""
@@ -181,7 +215,7 @@ class ActiveLearner:
         """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
 
         All are checked before any is written, and all are on disk when this returns. Telling the same again changes
-        nothing.
+        nothing. `who` says whose labels they are; where people disagree (`disagreements`) the label told last counts.
         """
         self._record.tell(ids, labels, who=who)
 
@@ -203,14 +237,15 @@ class ActiveLearner:
     def run(self, budget: int | None = None, oracle: Oracle = None, stop: Rule | Iterable[Rule] = ()) -> str:
         """Rounds until `budget` labels are there in total, a rule says stop or no point is free; returns the reason.
 
-        Ids that an earlier run under the same name left outstanding are answered first. At the end the model is fitted
-        to all labels and evaluated.
+        Ids that an earlier run under the same name left outstanding are answered first; without a name, those that
+        clients without one left when they ended. At the end the model is fitted to all labels and evaluated.
         """
         limit = None if budget is None else as_count(budget, "budget", least=0)
         rules: list[Rule] = [*([] if limit is None else [Budget(limit)]), *as_rules(stop)]
         while True:
             self._serve(oracle)
-            self._fitting.refresh(self._record)
+            with self._lock:
+                self._fitting.refresh(self._record)
             state = self._record.state
             if self.progress is not None:
                 self.progress(len(state.values), limit or len(self.pool))
@@ -223,17 +258,29 @@ class ActiveLearner:
                 self.journal.record_stop(state.run, Stop(state.told, rule, reason))
                 return reason
 
-    def _terms(self) -> Terms:
+    def _recorded(self, run: str, names: Names) -> Record:
+        """The run in the journal, begun or gone on with on its own terms."""
         config: dict[str, Any] = {"candidates": self.candidates}
         config |= {} if self.targets is None else {"targets": self.targets.terms()}
         config |= {"junk": "expose"} if self._fitting.expose else {}
-        return terms_of(self.method, self.pool, self.k, self.seed, type(self.model).__name__, config)
+        contents, examples = self.pool.contents(), {"validation": self._fitting.validation, "test": self._fitting.test}
+        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
+        known = next((one.terms for one in self.journal.runs() if one.name == run), None)
+        if known is not None:
+            refuse_other_pool(known, contents, self.journal.path)
+            terms = in_words_of(known, terms, self.pool, self.targets)
+        trusted = not contents.sampled and (known is None or known.pool == contents.fingerprint())
+        return Record(self.journal, run, terms, self.pool, names, trusted)
 
     def _believe(self, ids: Array) -> Belief:
         return self._fitting.believe(self.pool.inputs_of(ids)).with_ids(ids)
 
     def _ask(self, k: int, limit: int | None = None) -> Selection:
         """Choose and record; choose again as long as another client is quicker with one of the ids."""
+        with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
+            return self._chosen(k, limit, self._record.names.take())
+
+    def _chosen(self, k: int, limit: int | None, who: str) -> Selection:
         self._fitting.refresh(self._record)
         belief: Belief | None = None
         targets: Targets | None = None
@@ -265,20 +312,33 @@ class ActiveLearner:
             if count == 0:
                 return selection
             selection = shortened(plain(selection), k)
-            ask = as_ask(selection, seed=seed, told=self._fitting.told, seconds=seconds, who=self.who)
+            ask = as_ask(selection, seed=seed, told=self._fitting.told, seconds=seconds, who=who)
             if self._record.ask(ask, limit):
                 return selection
 
     def _serve(self, oracle: Oracle) -> None:
-        """Answer what this client has outstanding, in one transaction."""
-        mine = [id for id, asked in self._record.follow().outstanding.items() if asked.who == self.who]
-        if mine:
-            found = dict(zip(mine, answers(oracle, self.pool, mine), strict=True))
-            known = {id: label for id, label in found.items() if label is not None}
-            self._record.tell(list(known), list(known.values()), skipped=[id for id in mine if id not in known])
+        """Answer what this client has outstanding, in one transaction; another thread's part of it is left to that."""
+        with self._lock:
+            owners = self._record.names.answering({asked.who for asked in self._record.now().outstanding.values()})
+            # Looked up again: whoever left a name may have told to the end.
+            found = self._record.now().outstanding
+            mine = [id for id, asked in found.items() if asked.who in owners and id not in self._answering]
+            self._answering.update(mine)
+        try:
+            if mine:
+                given = dict(zip(mine, answers(oracle, self.pool, mine), strict=True))
+                known = {id: label for id, label in given.items() if label is not None}
+                self._record.tell(list(known), list(known.values()), skipped=[id for id in mine if id not in known])
+        finally:
+            with self._lock:
+                self._answering.difference_update(mine)
 
     def _verdict(self, rules: list[Rule]) -> tuple[str, str | None]:
         """The first rule that says stop, and its reason."""
+        with self._lock:
+            return self._judged(rules)
+
+    def _judged(self, rules: list[Rule]) -> tuple[str, str | None]:
         rounds = self.history
         asks = sorted((ask for one in rounds for ask in one.asks), key=lambda ask: ask.number)
         is_gain = isinstance(self.method.objective, EIG)  # then a score is a gain; else each pick is taken alone

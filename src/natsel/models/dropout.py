@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs import Belief, CategoricalSamples
-from natsel.beliefs.shards import fingerprint_of, write_shards
+from natsel.beliefs.shards import write_shards
+from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples
 from natsel.memory import memory_budget
 from natsel.models.draws import Plan, evaluating, outputs_of, plan_of

@@ -1,5 +1,6 @@
 """The journal: labels, rounds and acquisitions, written once and never changed."""
 
+from natsel.store.checking import Report as Report
 from natsel.store.history import Acquisition as Acquisition
 from natsel.store.history import Ask as Ask
 from natsel.store.history import Label as Label

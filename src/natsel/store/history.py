@@ -34,10 +34,12 @@ class Terms:
     def _other_data(self, other: "Terms") -> list[str]:
         """What the notes say of how two pools differ, for their fingerprints tell people nothing."""
         ours, theirs = self.notes, other.notes
-        differ = [name for name in ("points", "classes") if name in ours and ours[name] != theirs.get(name, ours[name])]
+        kinds = ("points", "classes", "inputs")
+        differ = [name for name in kinds if name in ours and ours[name] != theirs.get(name, ours[name])]
         phrases = {
             "points": "{} points, not {}".format(*(notes.get("points") for notes in (ours, theirs))),
             "classes": "classes {}, not {}".format(*(_listed(notes.get("classes", ())) for notes in (ours, theirs))),
+            "inputs": "inputs {}, not {}".format(*(notes.get("inputs") for notes in (ours, theirs))),
         }
         return [phrases[name] for name in differ] or ["other inputs or ids"]
 

@@ -1,8 +1,9 @@
 """The journal: what was asked, told and found out, in an SQLite file that is only ever added to.
 
-**Nothing acknowledged is lost.** A write is one transaction (BEGIN IMMEDIATE … COMMIT) on a log that is flushed to disk
-at every commit (WAL, synchronous=FULL). A method returns after its commit: what a caller saw done is on disk whole, and
-what was cut off never happened. No row is ever changed: a correction is a new row, and triggers refuse all else.
+**Nothing acknowledged is lost.** A write is one transaction (BEGIN IMMEDIATE … COMMIT) that is flushed to disk at its
+commit. A method returns after its commit: what a caller saw done is whole in the one file of the journal, and what was
+cut off never happened (`natsel.store.opening`). No row is ever changed: a correction is a new row, and triggers refuse
+all else. Every transaction ends with a seal, so that a changed bit is seen on opening (`natsel.store.seals`).
 
 **The order is one for all.** SQLite admits one writer at a time, so that `seq` numbers the commits of all processes in
 the order in which they happened. State is a fold over the entries in that order (`natsel.store.state`): all who have
@@ -26,16 +27,21 @@ from typing import Self
 
 from torch import Tensor
 
-from natsel.store import reading, writing
+from natsel.containers import remove_leftovers
+from natsel.store import checking, reading, seals, writing
 from natsel.store.artefacts import Artefacts
+from natsel.store.checking import Report
+from natsel.store.copying import copy
+from natsel.store.exporting import label_rows, write_rows
+from natsel.store.failures import explaining
 from natsel.store.history import Ask, Label, Round, Run, Stop, Terms
-from natsel.store.schema import MEMORY, connect, is_busy
+from natsel.store.opening import MEMORY, connect
 from natsel.store.state import State
 
 
 class Journal:
     """A journal file, or one in memory that ends with the process. Processes and threads may share a file; a child
-    made by fork opens its own.
+    made by fork opens its own. It is looked over for damage when it is opened; `check=False` spares a huge file that.
 
     >>> journal = Journal(":memory:")
     >>> state = journal.begin("main", Terms(pool="some data", method="bald", k=2, seed=0))
@@ -44,16 +50,20 @@ class Journal:
     {3: 0, 5: 1}
     """
 
-    def __init__(self, path: str | Path = MEMORY, *, create: bool = True, timeout: float = 60.0) -> None:
+    def __init__(
+        self, path: str | Path = MEMORY, *, create: bool = True, timeout: float = 60.0, check: bool = True
+    ) -> None:
         if not isinstance(path, str | os.PathLike):
             raise ValueError(f"store: expected the path of a file or a natsel.Journal, found {path!r}")
         self.path = path if str(path) == MEMORY else Path(path)
         self.timeout = timeout
-        self._connection = connect(path, create=create, timeout=timeout)
+        self._connection = connect(path, create=create, timeout=timeout, check=check)
         self._lock = threading.RLock()
         self._process = os.getpid()
         self.closed = False
-        self._artefacts = Artefacts(self.path.with_suffix(".artefacts") if isinstance(self.path, Path) else None)
+        self._artefacts = Artefacts(self.path if isinstance(self.path, Path) else None)
+        if isinstance(self.path, Path):
+            remove_leftovers(self.path.parent)
 
     def __enter__(self) -> Self:
         return self
@@ -122,8 +132,9 @@ class Journal:
         skipped: Sequence[int] = (),
         who: str = "",
         only_new: bool = False,
+        digests: Sequence[int] | None = None,
     ) -> None:
-        """Write labels, and ids that got none, in one go.
+        """Write labels, and ids that got none, in one go. `digests` are of the inputs that the labels are for.
 
         What the same person has told already is not written again, so that a caller who does not know whether it was
         acknowledged may simply repeat it. `only_new` leaves out ids that have any label.
@@ -137,7 +148,8 @@ class Journal:
                 agreed = [id for id, value in told.items() if state.values.get(id) == value]
                 before = reading.last_labels(database, state.run, agreed, who)
                 known = {id for id in agreed if before.get(id) == told[id]}
-            writing.labels(database, state, {id: value for id, value in told.items() if id not in known}, who)
+            new = {id: value for id, value in told.items() if id not in known}
+            writing.labels(database, state, new, who, dict(zip(ids, digests or (), strict=False)))
             aside = [id for id in skipped if id not in state.values and id not in told]
             writing.marks(database, state, "skip", aside, who)
 
@@ -182,7 +194,7 @@ class Journal:
         return kept or name
 
     def fetch(self, run: int, kind: str, told: int) -> dict[str, Tensor] | None:
-        """The tensors kept for a round, None where there are none."""
+        """The tensors kept for a round, None where there are none, or (with a warning) none that can be read."""
         with self._reading() as database:
             name = reading.artefact(database, run, kind, told)
         return None if name is None else self._artefacts.read(name)
@@ -212,21 +224,69 @@ class Journal:
         with self._reading() as database:
             return reading.labels(database, run, since)
 
+    def contents(self, run: int) -> dict[int, int]:
+        """Digests of the inputs that labels were told for, by id, where they were given."""
+        with self._reading() as database:
+            return reading.contents(database, run)
+
     def stops(self, run: int) -> list[Stop]:
         """Why the run ended, as often as it did."""
         with self._reading() as database:
             return reading.stops(database, run)
 
+    def copy(self, path: str | Path) -> Report:
+        """Copy the journal as it is at this moment to a new file, with its artefacts beside it, and check the copy.
+
+        Others may go on writing meanwhile. A file that is there is not replaced.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal() as journal:
+        ...     state = journal.begin("main", Terms(pool="some data", method="bald", k=2, seed=0))
+        ...     journal.tell(state, [3, 5], [0, 1])
+        ...     journal.copy(f"{folder}/backup.db").labels
+        2
+        """
+        with self._reading() as database:
+            return copy(database, self._artefacts, Path(path))
+
+    def check(self) -> Report:
+        """Check all there is to check: structure, seals, references, the fold of every run, artefacts.
+
+        >>> Journal().check().sound
+        True
+        """
+        with self._reading() as database:
+            return checking.report(database, self._artefacts, self.path)
+
+    def export(self, path: str | Path) -> int:
+        """Write every label of every run to a `.csv` or `.json` file; how many they are is returned.
+
+        A row has the run, id, value, name of the class where there is one, who told it and when, the number of the
+        batch it answers, and whether a later label of the same id took its place.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Journal() as journal:
+        ...     state = journal.begin("main", Terms(pool="some data", method="bald", k=2, seed=0))
+        ...     journal.tell(state, [3, 5], [0, 1])
+        ...     journal.export(f"{folder}/labels.csv")
+        2
+        """
+        with self._reading() as database:
+            rows = label_rows(database)
+        write_rows(rows, path)
+        return len(rows)
+
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """The connection in a transaction that sees one moment of the journal."""
-        with self._lock:
+        with self._lock, explaining(self.path, self.timeout):
             self._check_usable()
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
             finally:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
 
     @contextmanager
     def _writing(self, state: State | None = None) -> Iterator[sqlite3.Connection]:
@@ -234,20 +294,14 @@ class Journal:
 
         A state given is brought up to date first: while the block runs, it is how things are.
         """
-        with self._lock:
+        with self._lock, explaining(self.path, self.timeout):
             self._check_usable()
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as failure:
-                if not is_busy(failure):
-                    raise
-                raise TimeoutError(
-                    f"store: another program has held {self.path} for {self.timeout:g} s; look for one that hangs"
-                ) from None
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
                 if state is not None:
                     state.fold(reading.changes(self._connection, state.run, state.seq))
                 yield self._connection
+                seals.seal(self._connection)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:

@@ -65,6 +65,14 @@ def labels(database: sqlite3.Connection, run: int, since: int) -> list[Label]:
     return [Label(*row) for row in rows]
 
 
+def contents(database: sqlite3.Connection, run: int) -> dict[int, int]:
+    """A digest of the input that the last label of each id was told for."""
+    rows = database.execute(
+        "SELECT id, digest FROM contents JOIN entries USING (seq) WHERE run = ? ORDER BY seq", (run,)
+    )
+    return dict(rows.fetchall())
+
+
 def asks(database: sqlite3.Connection, run: int) -> list[Ask]:
     """Every batch asked for."""
     picks: dict[int, list[Acquisition]] = {}

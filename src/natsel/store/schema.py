@@ -1,4 +1,4 @@
-"""The tables of a journal, and how a file becomes one: created, recognised, brought up to date or refused.
+"""The tables of a journal, version by version. `natsel.store.opening` says how a file gets them.
 
 `entries` is the spine: one row for each thing that happened, numbered in the order in which it was committed. The other
 tables hold the details of an entry. Every table is STRICT and append-only: triggers refuse UPDATE, DELETE and REPLACE,
@@ -14,15 +14,15 @@ whichever program tries.
     metrics       how good that fit was
     stops         why a run ended
     artefacts     tensors kept beside the journal, by the hash of their bytes
+    contents      a digest of the input that a label was told for
+    seals         a digest of all that one transaction wrote, chained to the one before (`natsel.store.seals`)
 
 The version of the schema is `user_version`; `application_id` spells "nats", so that no other file is taken for one.
 """
 
 import sqlite3
-import time
-from pathlib import Path
+from contextlib import closing
 
-MEMORY = ":memory:"
 APPLICATION = int.from_bytes(b"nats", "big")
 
 # Table: (columns, keys). Each key is unique, and guarded against REPLACE, which would delete without a trace.
@@ -102,88 +102,33 @@ MIGRATIONS: list[list[str]] = [
         "CREATE INDEX labels_of_an_id ON labels (id, seq)",
         f"PRAGMA application_id = {APPLICATION}",
     ],
-]
-
-
-def connect(path: str | Path, *, create: bool = True, timeout: float = 60.0) -> sqlite3.Connection:
-    """A connection to the journal at `path`, made or brought up to date where needed.
-
-    >>> connect(":memory:").execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
-    True
-    """
-    if sqlite3.sqlite_version_info < (3, 37):
-        raise ValueError(f"store: needs SQLite 3.37 or newer, found {sqlite3.sqlite_version}; use a newer Python")
-    if str(path) != MEMORY:
-        _check_place(Path(path), create)
-    deadline = time.monotonic() + timeout
-    while True:
-        connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
-        try:
-            _prepare(connection, path)
-            return connection
-        except BaseException as failure:
-            connection.close()
-            if is_busy(failure):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(
-                        f"store: {path} has been busy for {timeout:g} s; look for what holds it"
-                    ) from None
-                time.sleep(0.01)  # SQLite does not wait for its turn to make a file WAL, so waiting is done here
-            elif isinstance(failure, sqlite3.DatabaseError):
-                raise ValueError(
-                    f"store: {path} cannot be read as a journal ({failure}); choose another file"
-                ) from None
-            else:
-                raise
-
-
-def is_busy(failure: BaseException) -> bool:
-    """Whether a failure means that another program holds the file for now."""
-    code = getattr(failure, "sqlite_errorcode", None)
-    return isinstance(failure, sqlite3.OperationalError) and code is not None and code & 0xFF in (5, 6)
-
-
-def _check_place(path: Path, create: bool) -> None:
-    if path.is_dir():
-        raise ValueError(f"store: {path} is a folder; name a file in it")
-    if not path.exists() and not create:
-        raise ValueError(f"store: there is no journal {path}; check the name")
-    if not path.parent.is_dir():
-        raise ValueError(f"store: there is no folder {path.parent}; make it first")
-
-
-def _prepare(connection: sqlite3.Connection, path: str | Path) -> None:
-    # Before anything is changed in a file that may be somebody else's, and at one moment, for it may be in the making.
-    connection.execute("BEGIN")
-    version = _recognise(connection, path)
-    connection.execute("ROLLBACK")
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-    if mode not in ("wal", "memory"):
-        raise ValueError(f"store: {path} lies where SQLite cannot share a log (WAL); choose a local disk")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    if version == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    version = _recognise(connection, path)  # another process may have been quicker
-    for step in MIGRATIONS[version:]:
-        for statement in step:
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-    connection.execute("COMMIT")
-
-
-def _recognise(connection: sqlite3.Connection, path: str | Path) -> int:
-    """The version of a journal, 0 for an empty file; anything else is refused."""
-    kind, version, tables = (
-        connection.execute(query).fetchone()[0]
-        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    _statements(
+        "seals",
+        "seal INTEGER PRIMARY KEY, run INTEGER NOT NULL, seq INTEGER NOT NULL, artefact INTEGER NOT NULL,"
+        " digest BLOB NOT NULL",
+        ("seal",),
     )
-    if kind != APPLICATION and (kind or version or tables):
-        raise ValueError(f"store: {path} is a database of another program; choose another file")
-    if version > len(MIGRATIONS):
-        raise ValueError(
-            f"store: {path} was written by a newer natsel (journal version {version}, this one reads up to"
-            f" {len(MIGRATIONS)}); upgrade natsel"
-        )
-    return int(version)
+    + _statements(
+        "contents",
+        "seq INTEGER NOT NULL REFERENCES entries, id INTEGER NOT NULL, digest INTEGER NOT NULL",
+        ("seq, id",),
+    ),
+]
+SEALED = 2  # the version that brought seals
+
+
+def expected(version: int | None = None) -> set[tuple[str, str, str]]:
+    """Tables, indexes and triggers of a journal of a version: kind, name and the text that makes each.
+
+    >>> sorted(name for kind, name, text in expected() if kind == "table")[:3]
+    ['acquisitions', 'artefacts', 'asks']
+    """
+    with closing(sqlite3.connect(":memory:")) as fresh:
+        for statement in (statement for step in MIGRATIONS[:version] for statement in step):
+            fresh.execute(statement)
+        return found(fresh)
+
+
+def found(database: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """The same, of a file that is open."""
+    return {*database.execute("SELECT type, name, coalesce(sql, '') FROM sqlite_master")}

@@ -39,8 +39,14 @@ def ask(database: sqlite3.Connection, state: State, ask: Ask) -> int:
     return number
 
 
-def labels(database: sqlite3.Connection, state: State, values: Mapping[int, int | float], who: str) -> None:
-    """Labels, each with the batch that it answers."""
+def labels(
+    database: sqlite3.Connection,
+    state: State,
+    values: Mapping[int, int | float],
+    who: str,
+    digests: Mapping[int, int] | None = None,
+) -> None:
+    """Labels, each with the batch that it answers and, where it is known, a digest of the input that it is for."""
     if values:
         seq = _entry(database, state.run, "tell", who)
         asks = {id: asked.ask for id, asked in state.outstanding.items()}
@@ -48,6 +54,9 @@ def labels(database: sqlite3.Connection, state: State, values: Mapping[int, int 
             "INSERT INTO labels VALUES (?, ?, ?, ?, ?)",
             [(seq, step, id, value, asks.get(id)) for step, (id, value) in enumerate(values.items())],
         )
+        held = [(seq, id, digests[id]) for id in values if id in digests] if digests else []
+        if held:
+            database.executemany("INSERT INTO contents VALUES (?, ?, ?)", held)
 
 
 def marks(database: sqlite3.Connection, state: State, kind: str, ids: Iterable[int], who: str) -> None:

@@ -1,0 +1,173 @@
+"""Single bits of a journal flipped: what is seen on opening, and by which check.
+
+    python -m natsel.bench.bit_flips --count 10000 --json
+
+A journal with rows in every table is made, one bit of its file is flipped, and it is opened. A flip is *unseen* if the
+journal opens without an error and a row of any table, or what is read through an index, is not what was written. Bits
+that nothing is read from (free space in pages, counters for caches) are no matter. How many of the flips that change
+content each check alone would have missed is counted beside.
+"""
+
+import argparse
+import json
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from natsel.provenance import versions
+from natsel.store import Acquisition, Ask, Journal, Stop, Terms, seals
+from natsel.store.failures import FAILURES
+
+
+def written(path: Path, rounds: int = 40, seed: int = 0) -> None:
+    """Write a journal of two runs with rows in every table.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written(Path(folder) / "run.db", rounds=2)
+    ...     len(Journal(Path(folder) / "run.db").labels(1))
+    15
+    """
+    draw = np.random.default_rng(seed)
+    with Journal(path) as journal:
+        for name, method in (("main", "batchbald"), ("baseline", "random")):
+            notes = {"classes": ["cat", "dog"], "points": 1000}
+            state = journal.begin(name, Terms("a pool", method, 8, seed, {"candidates": None}, notes, "1"))
+            for number in range(rounds):
+                ids = range(8 * number, 8 * number + 8)
+                picks = tuple(Acquisition(id, *draw.random(3).tolist()) for id in ids)
+                seconds = {"select": float(draw.random())}
+                journal.ask(state, Ask(picks, method, number, 7 * number, 0.5, -1.25, seconds, ("careful",), who="é"))
+                values = draw.integers(2, size=7).tolist() if name == "main" else draw.normal(size=7).tolist()
+                digests = draw.integers(-(2**62), 2**62, size=7).tolist()
+                aside = [ids[7]] if number % 2 else []
+                journal.tell(state, ids[:7], values, skipped=aside, who="anna", digests=digests)
+                if not number % 2:
+                    journal.release(state, [ids[7]])
+                metrics = {"accuracy": float(draw.random()), "nll": float("nan")}
+                journal.record_round(state.run, 7 * number + 7, 7 * number + 7, metrics, {"fit": 0.25})
+                journal.keep(state.run, "weights", number, {"w": torch.tensor(draw.random(3))})
+            journal.tell(state, [3], [0], who="ben")
+            journal.record_stop(state.run, Stop(9, "Budget(labels=9)", "enough"))
+
+
+def content(database: sqlite3.Connection) -> list[Any]:
+    """Every row of every table, by the table and by the indexes that natsel reads through."""
+    queries = [f"SELECT rowid, * FROM {table} ORDER BY rowid" for table in (*seals.COVERED, "seals", "sqlite_sequence")]
+    queries += [
+        "SELECT * FROM entries JOIN labels USING (seq) ORDER BY seq, step",
+        "SELECT * FROM entries JOIN marks USING (seq) ORDER BY seq, step",
+        "SELECT * FROM asks JOIN acquisitions USING (seq) ORDER BY seq, step",
+        "SELECT id, seq FROM labels INDEXED BY labels_of_an_id ORDER BY id, seq",
+        "SELECT run, seq FROM entries INDEXED BY entries_of_a_run ORDER BY run, seq",
+    ]
+    return [repr(database.execute(query).fetchall()) for query in queries]
+
+
+def measure(count: int = 10_000, seed: int = 0, rounds: int = 40) -> dict[str, Any]:
+    """Flip so many random bits, one at a time.
+
+    >>> found = measure(count=40, rounds=2)
+    >>> found["flips"], found["unseen"]
+    (40, 0)
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.db"
+        written(path, rounds)
+        sound = path.read_bytes()
+        with closing(sqlite3.connect(path)) as database:
+            expected = content(database)
+        draw = np.random.default_rng(seed)
+        outcomes: Counter[str] = Counter()
+        missed: Counter[str] = Counter()
+        unseen, changed = [], 0
+        for bit in draw.integers(8 * len(sound), size=count).tolist():
+            flipped = bytearray(sound)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            blind = _blind(path, expected)
+            if blind is not None:
+                changed += 1
+                missed.update(blind)
+            outcome = _opened(path, expected)
+            outcomes[outcome] += 1
+            if outcome == "unseen":
+                unseen.append(bit)
+            for left in Path(folder).glob("run.db-*"):
+                left.unlink()
+    return {
+        "bytes": len(sound),
+        "seed": seed,
+        "rounds": rounds,
+        "flips": count,
+        "unseen": len(unseen),
+        "unseen_bits": unseen,
+        "outcomes": dict(sorted(outcomes.items())),
+        "silently_changed_without_checks": changed,
+        "of_these_missed_by": {name: missed[name] for name in ("quick_check", "integrity_check", "seals")},
+    }
+
+
+def _opened(path: Path, expected: list[Any]) -> str:
+    """What comes of opening a flipped journal."""
+    try:
+        with Journal(path, create=False, timeout=0.2) as journal:
+            same = content(journal._connection) == expected
+    except (ValueError, OSError) as refusal:
+        return "refused" if str(refusal).startswith("store: ") else f"raw {type(refusal).__name__}"
+    except sqlite3.Error as failure:
+        return f"raw {type(failure).__name__}"
+    return "no matter" if same else "unseen"
+
+
+def _blind(path: Path, expected: list[Any]) -> list[str] | None:
+    """Where a flip changes what is read and no error comes up: the checks that would not see it."""
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            if content(database) == expected:
+                return None
+            return [name for name, passed in _verdicts(database) if passed]
+    except FAILURES:
+        return None
+
+
+def _verdicts(database: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
+    for check in ("quick_check", "integrity_check"):
+        yield check, _passes(lambda check=check: database.execute(f"PRAGMA {check}").fetchall() == [("ok",)])
+    yield "seals", _passes(lambda: seals.held(database).problem is None)
+
+
+def _passes(check: Any) -> bool:
+    try:
+        return bool(check())
+    except FAILURES:
+        return False
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=10_000, help="how many bits (default 10,000)")
+    parser.add_argument("--seed", type=int, default=0, help="which bits")
+    parser.add_argument("--rounds", type=int, default=40, help="how long the runs in the journal are")
+    parser.add_argument("--json", action="store_true", help="print a document for machines")
+    chosen = parser.parse_args()
+    found = measure(chosen.count, chosen.seed, chosen.rounds)
+    if chosen.json:
+        options = " ".join(f"--{name} {getattr(chosen, name)}" for name in ("count", "seed", "rounds"))
+        made_with = {**versions(), "sqlite": sqlite3.sqlite_version}
+        command = f"python -m natsel.bench.bit_flips {options} --json"
+        print(json.dumps({"command": command, "versions": made_with, **found}, indent=1))
+        return
+    for name, value in found.items():
+        print(f"{name:32}{value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""How a file becomes a journal: created, recognised, brought up to date, looked over for damage, or refused.
+
+**The file is the journal.** It is in SQLite's rollback mode: a commit has written its pages into the file, and flushed
+them to disk, before it returns. The log beside it (`run.db-journal`) is there only while a commit is under way, or
+where one was cut off, and holds the pages as they were before: whoever opens the file next puts them back.
+
+**A copy is whole, or it is refused.** Whoever copies the file while a commit writes its pages, or takes it from beside
+the log of a commit that was cut off, may get some pages of before and some of after. Either the seals
+(`natsel.store.seals`) of such a file do not hold, or it has all that was acknowledged when the copying began: no page
+is older than that, one of them (`sqlite_sequence`) names the last entry, and every row up to it is sealed
+(docs/decisions/0013).
+"""
+
+import os
+import sqlite3
+import time
+import warnings
+from pathlib import Path
+
+from natsel.store import schema, seals
+from natsel.store.checking import damage, whole_until
+from natsel.store.failures import FAILURES, damaged, explained, is_busy
+
+MEMORY = ":memory:"
+
+
+def connect(path: str | Path, *, create: bool = True, timeout: float = 60.0, check: bool = True) -> sqlite3.Connection:
+    """A connection to the journal at `path`; without `check` it is not looked over for damage.
+
+    >>> connect(":memory:").execute("PRAGMA user_version").fetchone()[0] == len(schema.MIGRATIONS)
+    True
+    """
+    if sqlite3.sqlite_version_info < (3, 37):
+        raise ValueError(f"store: needs SQLite 3.37 or newer, found {sqlite3.sqlite_version}; use a newer Python")
+    if str(path) != MEMORY:
+        _check_place(Path(path), create)
+    deadline = time.monotonic() + timeout
+    while True:
+        connection = None
+        try:
+            connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+            _prepare(connection, path, check)
+            return connection
+        except BaseException as failure:
+            if connection is not None:
+                connection.close()
+            if not isinstance(failure, FAILURES):
+                raise
+            if not is_busy(failure) or time.monotonic() > deadline:
+                raise explained(failure, path, timeout) from None
+            time.sleep(0.01)  # SQLite does not wait for its turn to leave WAL, so waiting is done here
+
+
+def _check_place(path: Path, create: bool) -> None:
+    if path.is_dir():
+        raise ValueError(f"store: {path} is a folder; name a file in it")
+    if not path.exists() and not create:
+        raise ValueError(f"store: there is no journal {path}; check the name")
+    if not path.parent.is_dir():
+        raise ValueError(f"store: there is no folder {path.parent}; make it first")
+
+
+def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> None:
+    # Looked for before SQLite makes one. That the file wants one is asked of SQLite: to open the file beside it and
+    # close it again would take away the locks that other connections of this process have on it.
+    has_log = Path(f"{os.path.realpath(path)}-wal").exists()
+    # Before anything is changed in a file that may be somebody else's, and at one moment, for it may be in the making.
+    connection.execute("BEGIN")
+    version = _recognise(connection, path)
+    connection.execute("ROLLBACK")
+    log_is_missing = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",) and not has_log
+    if log_is_missing and not version:
+        raise ValueError(
+            f"store: {path} is a journal without its log: what was told may be in {Path(path).name}-wal, which is not"
+            " beside it; copy both files, or choose another name to begin anew"
+        )
+    (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+    if mode not in ("delete", "memory"):
+        raise ValueError(f"store: {path} cannot leave SQLite's mode {mode}; close other programs that have it open")
+    connection.execute("PRAGMA synchronous = EXTRA")  # flushes the folder too: a log once removed must not come back
+    connection.execute("PRAGMA cache_spill = OFF")  # else pages of a large commit are written before its end
+    connection.execute("PRAGMA foreign_keys = ON")
+    if version < len(schema.MIGRATIONS):
+        _bring_up_to_date(connection, path)
+        if log_is_missing and version == 1:
+            warnings.warn(
+                f"store: {path} was written by an earlier natsel, which kept the latest entries in"
+                f" {Path(path).name}-wal; if it was copied without that file, copy both again",
+                stacklevel=4,
+            )
+    elif check:
+        connection.execute("BEGIN")
+        _refuse_damage(connection, path)
+        connection.execute("ROLLBACK")
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: str | Path) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    version = _recognise(connection, path)  # another process may have been quicker
+    if version:
+        _refuse_damage(connection, path, version)  # else the seal to come would make the damage part of the journal
+    for step in schema.MIGRATIONS[version:]:
+        for statement in step:
+            connection.execute(statement)
+    seals.seal(connection)
+    connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
+    connection.execute("COMMIT")
+
+
+def _refuse_damage(connection: sqlite3.Connection, path: str | Path, version: int | None = None) -> None:
+    reason = damage(connection, version)
+    if reason is not None:
+        raise damaged(path, reason, whole_until(connection))
+
+
+def _recognise(connection: sqlite3.Connection, path: str | Path) -> int:
+    """The version of a journal, 0 for an empty file; anything else is refused."""
+    kind, version, tables = (
+        connection.execute(query).fetchone()[0]
+        for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+    )
+    if kind != schema.APPLICATION and (kind or version or tables):
+        raise ValueError(f"store: {path} is a database of another program; choose another file")
+    if tables and not version:
+        raise damaged(path, "it has tables and no version")
+    if version > len(schema.MIGRATIONS):
+        raise ValueError(
+            f"store: {path} was written by a newer natsel (journal version {version}, this one reads up to"
+            f" {len(schema.MIGRATIONS)}); upgrade natsel"
+        )
+    return int(version)
