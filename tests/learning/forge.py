@@ -432,7 +432,7 @@ def crowd(folder, count, seed, clients=8, size=100):
 
         running = {fork(life) for _ in range(clients)}
         while running:
-            time.sleep(chance.uniform(0, 0.06))
+            time.sleep(chance.uniform(0, 0.15))
             for child in [*running]:
                 ended, status = os.waitpid(child, os.WNOHANG)
                 if ended:
