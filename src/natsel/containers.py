@@ -4,6 +4,7 @@ Only headers are read when a file is opened, so that one array can be picked out
 written goes to a temporary file in the same folder, is flushed to disk and replaces the old file in one step.
 """
 
+import math
 import os
 import re
 import secrets
@@ -21,6 +22,8 @@ import torch
 from torch import Tensor
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
+# Arrays beyond this size that a file holds in less than a thousandth of it: numbers that were worked for say more.
+_LARGE, _SQUEEZED = 1 << 30, 1000
 _LEFTOVER = re.compile(r"\.natsel-[0-9a-f]{16}\.tmp")
 _DAY = 24 * 3600.0
 
@@ -118,8 +121,10 @@ def read_npy(path: str | Path) -> np.ndarray[Any, Any]:
     """The array of a `.npy` file."""
     path = Path(path)
     with readable(path), path.open("rb") as stream:
-        _, dtype = _header(stream)
-    _refuse_objects(path, dtype)
+        header = _header(stream)
+        held = os.fstat(stream.fileno()).st_size - stream.tell()
+    _refuse_objects(path, header[1])
+    _refuse_size(path, path.name, header, held, held)
     with readable(path), path.open("rb") as stream:
         array: np.ndarray[Any, Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array
@@ -139,11 +144,21 @@ def _open_npz(path: Path) -> Arrays:
 
 
 def _read_npz(path: Path, key: str) -> Any:
-    with readable(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as stream:
-        _, dtype = _header(stream)
-    _refuse_objects(path, dtype)
-    with readable(path), zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as stream:
+    name = f"{key}.npy"
+    with readable(path), zipfile.ZipFile(path) as archive, archive.open(name) as stream:
+        header, member = _header(stream), archive.getinfo(name)
+        held = member.file_size - stream.tell()
+    _refuse_objects(path, header[1])
+    _refuse_size(path, key, header, held, min(member.compress_size, path.stat().st_size))
+    if _size(header) < held:
+        raise ValueError(f"path: {path} is damaged ({key} goes on after its numbers); write it again")
+    with readable(path), zipfile.ZipFile(path) as archive, archive.open(name) as stream:
         return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _size(header: tuple[tuple[int, ...], np.dtype[Any]]) -> int:
+    """The bytes of numbers that a header announces."""
+    return math.prod(header[0]) * header[1].itemsize
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -156,6 +171,44 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 def _refuse_objects(path: Path, dtype: np.dtype[Any]) -> None:
     if dtype.hasobject:
         raise ValueError(f"path: {path} holds pickled Python objects, which are never loaded; save plain numbers")
+
+
+def _refuse_size(path: Path, name: str, header: tuple[tuple[int, ...], np.dtype[Any]], held: int, packed: int) -> None:
+    """Refuse, before a byte of it is read, an array that is less than its header says or more than memory holds.
+
+    `held` are the bytes that follow the header, `packed` those that they take in the file.
+    """
+    size = _size(header)
+    if min(header[0], default=0) < 0 or size > held:
+        raise ValueError(
+            f"path: {path} is damaged ({name}: {list(header[0])} of {header[1]} are {size:,} bytes, found {held:,});"
+            " write it again"
+        )
+    room = _available()
+    if room is not None and size > room:
+        raise ValueError(
+            f"path: {path} holds {size / 2**20:,.0f} MiB in {name} and {room / 2**20:,.0f} MiB of memory are free; read"
+            " it on a larger machine, or write fewer points to a file"
+        )
+    if size > max(_LARGE, _SQUEEZED * packed):
+        raise ValueError(
+            f"path: {path} holds {size / 2**20:,.0f} MiB in {name} packed into {packed / 2**20:,.1f} MiB, which is next"
+            " to nothing but one number repeated; if it is meant, write it unpacked with numpy.savez"
+        )
+
+
+def _available() -> int | None:
+    """Bytes that the machine could still give; None where it does not say."""
+    try:
+        with open("/proc/meminfo") as lines:
+            fields = {name: 1024 * int(value.split()[0]) for name, value in (line.split(":", 1) for line in lines)}
+        free = fields["MemAvailable"] + fields.get("SwapFree", 0)
+    except (OSError, KeyError, ValueError, IndexError):
+        return None
+    try:
+        return min(free, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no limit for this process
+        return free
 
 
 def _open_safetensors(path: Path) -> Arrays:

@@ -1,7 +1,9 @@
 """How much working memory natsel may take, and work cut into chunks that keep to it.
 
 A chunk is planned from bytes, never from a fixed count, and a chunk that still runs out of memory is halved and done
-again from its start, so that nothing half-summed survives a failure.
+again from its start, so that nothing half-summed survives a failure. Tables that only save time are kept while they
+`fit` a quarter of the budget and are made again where they do not; what cannot be cut at all is asked for by `require`
+before the work begins, and refused where it is more than the budget.
 """
 
 from collections.abc import Callable
@@ -37,6 +39,9 @@ def memory_budget(size: int) -> _Restore: ...
 def memory_budget(size: int | None = None) -> int | _Restore:
     """The bytes of working memory natsel may take (default 1 GiB); with a size, sets them, for good or for a block.
 
+    Inputs are not counted. Work that needs more at once is refused with the size it needs; whole matrices below 8 MiB
+    never are.
+
     >>> with memory_budget(1 << 20):
     ...     memory_budget()
     1048576
@@ -56,6 +61,30 @@ def rows_per_chunk(bytes_each: int, device: torch.device) -> int:
     """How many rows of `bytes_each` make a chunk on this device."""
     room = min(_budget, _CACHE) if device.type == "cpu" else _budget
     return max(1, room // max(1, bytes_each))
+
+
+def fits(size: int) -> bool:
+    """Whether tables of so many bytes, which only save time, may be kept: a quarter of the budget is theirs.
+
+    >>> with memory_budget(400):
+    ...     fits(100), fits(101)
+    (True, False)
+    """
+    return size <= _budget // 4
+
+
+def require(size: int, what: str, remedy: str) -> None:
+    """Refuse, before the work begins, what would hold `size` bytes at once and cannot be cut into chunks.
+
+    >>> require(1 << 20, "targets: 300 × 300 similarities", "pass fewer targets")
+    """
+    # Smaller matrices than a chunk may be: refusing them would keep nobody's memory.
+    if size > max(_budget, _CACHE):
+        mebibytes = -(-size >> 20)
+        raise ValueError(
+            f"{what} would take {mebibytes:,} MiB of working memory at once, over the memory budget of"
+            f" {_budget / 2**20:,.0f} MiB; {remedy}, or raise the budget: natsel.memory_budget({mebibytes} << 20)"
+        )
 
 
 def chunked(work: Callable[[slice], Tensor], count: int, bytes_each: int, device: torch.device) -> Tensor:

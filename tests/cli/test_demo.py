@@ -1,7 +1,6 @@
 """`natsel demo`: the first thing a newcomer sees. The whole of it is slow; a short one runs by default."""
 
 import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -50,12 +49,9 @@ def test_the_demo_refuses_what_it_cannot_do(refused, tmp_path):
 
 @pytest.mark.slow
 def test_the_demo_in_full(start, tmp_path):
-    began = time.monotonic()
     done = start("demo", "--json", "--folder", tmp_path)
-    took = time.monotonic() - began
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert result["finished"] == 40
-    assert took < 240  # under two minutes on two idle cores
     needed = {row["method"]: row["at_least"][1] for row in result["labels_needed"] if row["target"] == 0.9}
     assert min(needed["batchbald"], needed["power-bald"]) < needed["random"]

@@ -148,10 +148,11 @@ def test_what_makes_no_sense_is_refused():
     for prior in (-1.0, float("nan"), float("inf"), "guess", True):
         with pytest.raises(ValueError, match="prior_precision: expected a number"):
             posterior(factors, prior)
+    wide = OuterFactors(torch.ones(500, 500), torch.ones(500, 1), "diagonal")
     with memory_budget(2000):
         for structure in ("full", "low-rank"):
             with pytest.raises(ValueError, match=f"structure: {structure} .* over the memory budget"):
-                posterior(softmax_factors(9), 1.0, structure=structure)
+                posterior(wide, 1.0, structure=structure)
 
 
 @settings(max_examples=30, deadline=None)

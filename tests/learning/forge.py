@@ -5,6 +5,7 @@
     writes   SIGKILL at every single write, flush or removal that SQLite asks the system for (needs strace)
     clients  processes that ask and tell on one journal at the same time, none of them named
     crowd    the same, each running by itself; they are killed at random and others take their places
+    experiments  the jobs of a recipe one after the other, each with its journal; killed and begun again
 
 What a learner has acknowledged is appended to a file of its own by the process that saw it. After every kill the file
 of the journal is copied without anything that lies beside it, and the copy must hold all that was acknowledged before,
@@ -25,6 +26,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import numpy.ma  # else every child imports it, which takes longer than the rest of its life
 import torch
 
 from learning.committee import Committee, blobs, pool
@@ -57,9 +59,18 @@ def oracle(ids):
     return [None if id % 11 == 7 else int(answers[id]) for id in ids]
 
 
-def acknowledge(path):
-    """Append every label and every batch to a file as soon as the learner says that it is written."""
-    file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+def acknowledge(path=None):
+    """Append every label and every batch to a file as soon as the learner says that it is written.
+
+    Without a path, to one beside the journal of the learner.
+    """
+    files = {}
+
+    def file_of(record):
+        where = Path(record.journal.path).with_suffix(".txt") if path is None else path
+        if where not in files:
+            files[where] = os.open(where, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        return files[where]
 
     def watched(name, told):
         method = getattr(Record, name)
@@ -67,7 +78,7 @@ def acknowledge(path):
         def call(self, *arguments, **options):
             done = method(self, *arguments, **options)
             if done is not False:
-                os.write(file, (json.dumps([name, told(*arguments)]) + "\n").encode())
+                os.write(file_of(self), (json.dumps([name, told(*arguments)]) + "\n").encode())
             return done
 
         setattr(Record, name, call)
@@ -299,7 +310,8 @@ def writes(folder, count, seed):
                 print(json.dumps(["tell", dict.fromkeys(map(str, ids), 1)]), file=file)
 
     for call in ("pwrite64", "fdatasync", "unlink") * count:
-        for last in range(1, 1000):
+        last, ends = 1, 0
+        while ends < 2:  # the first may be one that strace was too late for
             waiting, gun = os.pipe()
             lives += 1
             child = fork(lambda first=10 * lives, waiting=waiting: client(waiting, first))
@@ -314,8 +326,9 @@ def writes(folder, count, seed):
             os.close(waiting)
             os.close(gun)
             if done:
-                break
-            killed += 1
+                ends += 1
+                continue
+            last, ends, killed = last + 1, 0, killed + 1
             logs += store.with_name("written.db-journal").exists()
             refused += not alone(store, lines_of(acknowledged))
             check(store, lines_of(acknowledged))
@@ -456,6 +469,66 @@ def crowd(folder, count, seed, clients=8, size=100):
     return {"clients": clients, "kills": killed, "refused": refused, "journals": journals}
 
 
+def experiments(folder, count, seed):
+    """Do all jobs of a recipe in one process that is killed at random and begun again until so many were killed. After
+    a kill each journal and a copy of it are checked; an experiment that is done equals one that was never killed.
+    """
+    from natsel.experiments.folder import Job, locked, prepare, write_outcome
+    from natsel.experiments.folder import finished as ended
+    from natsel.experiments.job import Runner
+    from natsel.experiments.recipe import recipe_from
+
+    chance, killed, refused, number = random.Random(seed), 0, 0, 0
+
+    def do(recipe, there, log):
+        if log:
+            acknowledge()
+        with locked(there):
+            prepare(there, recipe)
+            runner = Runner(recipe, there, "cpu")
+            for method in recipe.methods:
+                for each in recipe.seeds:
+                    job = Job(method.label, method.slug, each)
+                    if not ended(there, job, recipe.budget):
+                        runner.do(method, each, recipe.budget, lambda event: None)
+                        write_outcome(there, job, {"budget": recipe.budget})
+
+    while killed < count:
+        recipe = recipe_from(
+            {
+                "name": "killed",
+                "data": {"set": "iris"},
+                "model": {"kind": "forest", "trees": 5},
+                "methods": ["random", "bald", "batchbald"],
+                "initial": {"per_class": 1},
+                "k": 3,
+                "budget": 18,
+                "seeds": [2 * number, 2 * number + 1],
+            }
+        )
+        whole, broken = folder / f"whole-{number}", folder / f"broken-{number}"
+        started = time.perf_counter()
+        assert finished(fork(lambda recipe=recipe, whole=whole: do(recipe, whole, log=False)))
+        reach = 0.3 * (time.perf_counter() - started)
+        while True:
+            child = fork(lambda recipe=recipe, broken=broken: do(recipe, broken, log=True))
+            if killed < count:
+                time.sleep(chance.uniform(0, reach))
+                os.kill(child, signal.SIGKILL)
+            done = finished(child)
+            for store in sorted(broken.glob("*/seed-*.db")):
+                refused += not alone(store, lines_of(store.with_suffix(".txt")))
+                check(store, lines_of(store.with_suffix(".txt")))
+            if done:
+                break
+            killed += 1
+        for store in sorted(whole.glob("*/seed-*.db")):
+            other = broken / store.relative_to(whole)
+            assert trajectory(store) == trajectory(other), f"{other} went another way"
+        number += 1
+    return {"kills": killed, "refused": refused, "experiments": number, "jobs": 6 * number}
+
+
 def journal_changes(journal):
     from natsel.store.reading import changes
 
@@ -465,7 +538,7 @@ def journal_changes(journal):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["kills", "points", "writes", "clients", "crowd"])
+    parser.add_argument("what", choices=["kills", "points", "writes", "clients", "crowd", "experiments"])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
@@ -480,9 +553,8 @@ def main():
         work = kills if given.what == "kills" else points
         found = work(given.folder, given.count, given.seed, given.model, given.budget)
     else:
-        found = {"writes": writes, "clients": clients, "crowd": crowd}[given.what](
-            given.folder, given.count, given.seed
-        )
+        work = {"writes": writes, "clients": clients, "crowd": crowd, "experiments": experiments}[given.what]
+        found = work(given.folder, given.count, given.seed)
     took = round(time.perf_counter() - started, 1)
     print(json.dumps({"what": given.what, "model": given.model, "seed": given.seed, **found, "took": took}))
 

@@ -300,8 +300,8 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="labelled: found no labels"):
         Gradients.around(module, Examples(POOL.inputs), device="cpu")
     model = Gradients.around(module, LABELLED, sketch=None, device="cpu")
-    with memory_budget(4000), pytest.raises(ValueError, match="pass sketch=512"):
-        model.believe(blobs(100, 0).inputs)
+    with memory_budget(4000), pytest.raises(ValueError, match=r"over the memory budget of 0 MiB; pass sketch=512"):
+        model.believe(blobs(40_000, 0).inputs)
 
 
 def test_a_factored_belief_of_residuals_is_what_labels_are_read_by():

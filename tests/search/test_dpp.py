@@ -103,10 +103,10 @@ def test_swaps_tend_to_the_same_law():
 
 
 def test_swaps_through_many_blocks_keep_the_inverse(monkeypatch):
-    monkeypatch.setattr("natsel.search.swaps._PROPOSALS", 7)
+    monkeypatch.setattr("natsel.search.swaps.PROPOSALS", 7)
     state = Rows(rows(40, 12))
     few = run(state, 6, 1, KDPP(limit=0, steps=200)).positions.tolist()
-    monkeypatch.setattr("natsel.search.swaps._PROPOSALS", 512)
+    monkeypatch.setattr("natsel.search.swaps.PROPOSALS", 512)
     assert run(state, 6, 1, KDPP(limit=0, steps=200)).positions.tolist() == few
 
 

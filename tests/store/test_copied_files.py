@@ -71,31 +71,36 @@ def test_a_copy_taken_in_mid_write_is_whole_or_refused(tmp_path):
 
 
 def test_copies_made_while_others_write_are_whole_or_refused(tmp_path):
-    path, acknowledged, done = tmp_path / "run.db", [0], threading.Event()
+    path, acknowledged, enough = tmp_path / "run.db", [0], threading.Event()
 
     def write():
         with Journal(path) as mine:
             state = mine.begin("main", TERMS)
-            for number in range(80):
-                mine.tell(state, range(10 * number, 10 * number + 10), [0] * 10)
-                acknowledged[0] = 10 * number + 10
-        done.set()
+            while not enough.is_set():
+                first = acknowledged[0]
+                mine.tell(state, range(first, first + 10), [0] * 10)
+                acknowledged[0] = first + 10
 
     with Journal(path) as journal:
         journal.begin("main", TERMS)
     writer = threading.Thread(target=write)
     writer.start()
     whole = 0
-    while not done.is_set():
-        before = acknowledged[0]
-        shutil.copy(path, tmp_path / "copy.db")
-        values = opened(tmp_path / "copy.db")
-        assert values is None or len(values) >= before
-        whole += values is not None
-    writer.join()
+    try:
+        for number in range(25):
+            while acknowledged[0] < 10 * number:
+                assert writer.is_alive()
+            before = acknowledged[0]
+            shutil.copy(path, tmp_path / "copy.db")
+            values = opened(tmp_path / "copy.db")
+            assert values is None or len(values) >= before
+            whole += values is not None
+    finally:
+        enough.set()
+        writer.join()
     assert whole
     shutil.copy(path, tmp_path / "copy.db")
-    assert count_of(tmp_path / "copy.db") == 800
+    assert count_of(tmp_path / "copy.db") == acknowledged[0]
 
 
 def test_a_journal_with_a_log_is_made_one_file(tmp_path):

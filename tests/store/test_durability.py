@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -142,10 +141,8 @@ def test_a_writer_that_hangs_is_named_after_the_timeout(tmp_path):
         state = one.begin("main", TERMS)
         one._connection.execute("BEGIN IMMEDIATE")
         assert two.replay("main") == state, "readers do not wait"
-        started = time.monotonic()
         with pytest.raises(TimeoutError, match=r"another program has held .*run.db for 0.2 s"):
             two.tell(state, [1], [0])
-        assert time.monotonic() - started < 5
         one._connection.execute("ROLLBACK")
         two.tell(state, [1], [0])
         assert one.replay("main").values == {1: 0}

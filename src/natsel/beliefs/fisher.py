@@ -154,27 +154,31 @@ class FisherFactors(Belief):
         >>> FisherFactors.categorical([[1.0]], [[0.2, 0.8]]).labelled([0]).outputs_N_C.tolist()
         [[-0.8, 0.8]]
         """
+        other = self._trusted(outputs_N_C=residuals(self.outputs_N_C, self.class_numbers(labels, seed)))
+        other._set(kind="row")
+        return other
+
+    def class_numbers(self, labels: Literal["hard", "sampled"] | Any, seed: int | torch.Generator = 0) -> Tensor:
+        """The labels that `labelled` would take: the likeliest, one drawn a point, or those given.
+
+        >>> FisherFactors.categorical([[1.0]], [[0.2, 0.8]]).class_numbers("hard").tolist()
+        [1]
+        """
         if self.kind != "softmax":
             raise ValueError(f"labels: gradients under labels come from probabilities, and this belief is {self.kind}")
         probs_N_C = self.outputs_N_C
         classes = probs_N_C.shape[1]
         if isinstance(labels, str) and labels == "hard":
-            labels_N = probs_N_C.argmax(1)
-        elif isinstance(labels, str) and labels == "sampled":
+            return probs_N_C.argmax(1)
+        if isinstance(labels, str) and labels == "sampled":
             generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
-            labels_N = sampled_labels(probs_N_C, generator)
-        elif isinstance(labels, str):
+            return sampled_labels(probs_N_C, generator)
+        if isinstance(labels, str):
             raise ValueError(f"labels: expected hard, sampled or one label a point, found {labels!r}")
-        else:
-            labels_N = as_integers(labels, "labels").to(self.device)
-            if labels_N.shape != (len(self),) or not bool(((labels_N >= 0) & (labels_N < classes)).all()):
-                raise ValueError(f"labels: expected a class from 0 to {classes - 1} for each of {len(self)} points")
-        # −(1 − π_y) as the sum of the others: a sure prediction keeps its digits.
-        residuals_N_C = probs_N_C.scatter(1, labels_N[:, None], 0.0)
-        residuals_N_C.scatter_(1, labels_N[:, None], -residuals_N_C.sum(1, keepdim=True))
-        other = self._trusted(outputs_N_C=residuals_N_C)
-        other._set(kind="row")
-        return other
+        labels_N = as_integers(labels, "labels").to(self.device)
+        if labels_N.shape != (len(self),) or not bool(((labels_N >= 0) & (labels_N < classes)).all()):
+            raise ValueError(f"labels: expected a class from 0 to {classes - 1} for each of {len(self)} points")
+        return labels_N
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +213,16 @@ class FisherRows(Belief):
     def factors(self) -> RowFactors:
         """The rows as factors of the Fisher information."""
         return RowFactors(self.rows_N_R_P)
+
+
+def residuals(probs_n_C: Tensor, labels_n: Tensor) -> Tensor:
+    """π − e_y, with −(1 − π_y) as the sum of the others: a sure prediction keeps its digits.
+
+    >>> residuals(torch.tensor([[0.25, 0.75]]), torch.tensor([1])).tolist()
+    [[0.25, -0.25]]
+    """
+    residuals_n_C = probs_n_C.scatter(1, labels_n[:, None], 0.0)
+    return residuals_n_C.scatter_(1, labels_n[:, None], -residuals_n_C.sum(1, keepdim=True))
 
 
 def sampled_labels(probs_N_C: Tensor, generator: torch.Generator) -> Tensor:

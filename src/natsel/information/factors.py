@@ -33,12 +33,15 @@ class OuterFactors:
     features_N_D: Tensor
     outputs_N_C: Tensor
     kind: Kind
+    scales_N: Tensor | None = None
+    """A number that each factor is multiplied with."""
 
     def __len__(self) -> int:
         return len(self.features_N_D)
 
     def __getitem__(self, positions: Any) -> Self:
-        return type(self)(self.features_N_D[positions], self.outputs_N_C[positions], self.kind)
+        scales_n = None if self.scales_N is None else self.scales_N[positions]
+        return type(self)(self.features_N_D[positions], self.outputs_N_C[positions], self.kind, scales_n)
 
     @property
     def device(self) -> torch.device:
@@ -55,13 +58,23 @@ class OuterFactors:
         """P = C·D."""
         return self.outputs_N_C.shape[1] * self.features_N_D.shape[1]
 
+    @property
+    def numbers(self) -> int:
+        """C + D: how many numbers say what a factor is."""
+        return self.outputs_N_C.shape[1] + self.features_N_D.shape[1]
+
     def roots(self, part: Any = slice(None)) -> Tensor:
         """A of some points, [n, R, C] in float64."""
         return root(self.outputs_N_C[part].double(), self.kind)
 
+    def features(self, part: Any = slice(None)) -> Tensor:
+        """x of some points, scaled, [n, D] in float64."""
+        features_n_D = self.features_N_D[part].double()
+        return features_n_D if self.scales_N is None else features_n_D * self.scales_N[part, None]
+
     def explicit(self, positions: Any) -> Tensor:
         """V of a few points, [n, R, P]."""
-        roots_n_R_C, features_n_D = self.roots(positions), self.features_N_D[positions].double()
+        roots_n_R_C, features_n_D = self.roots(positions), self.features(positions)
         return (roots_n_R_C[..., None] * features_n_D[:, None, None]).flatten(2)
 
     def apply(self, weights_r_P: Tensor) -> Tensor:
@@ -70,7 +83,7 @@ class OuterFactors:
         vectors_D_rC = weights_r_P.reshape(count * outputs, self.features_N_D.shape[1]).T
 
         def work(part: slice) -> Tensor:
-            features_n_D = self.features_N_D[part].double()
+            features_n_D = self.features(part)
             along_n_r_C = (features_n_D @ vectors_D_rC).view(len(features_n_D), count, outputs)
             return self._rooted(part, along_n_r_C)
 
@@ -82,7 +95,7 @@ class OuterFactors:
         matrix_C_D_C_D = matrix_P_P.reshape(outputs, width, outputs, width)
 
         def work(part: slice) -> Tensor:
-            features_n_D = self.features_N_D[part].double()
+            features_n_D = self.features(part)
             inner_n_C_C = features_n_D.new_empty(len(features_n_D), outputs, outputs)
             for c in range(outputs):
                 wide_n_e_D = (features_n_D @ matrix_C_D_C_D[c, :, c:].flatten(1)).view(len(features_n_D), -1, width)
@@ -96,21 +109,21 @@ class OuterFactors:
     def fisher(self, weights_N: Tensor | None = None) -> Tensor:
         """Σ_n w_n F[x_n], [P, P]: for each pair of outputs Xᵀ diag(w Λ_ce) X."""
         outputs, width = self.outputs_N_C.shape[1], self.features_N_D.shape[1]
-        total = torch.zeros(outputs, width, outputs, width, dtype=torch.float64, device=self.device)
-        step = rows_per_chunk(16 * width * (outputs + 2), self.device)
+        total_P_P = torch.zeros(outputs * width, outputs * width, dtype=torch.float64, device=self.device)
+        step = rows_per_chunk(16 * width * (outputs + 2) + 48 * self.rows * outputs, self.device)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            features_n_D = self.features_N_D[part].double()
+            features_n_D = self.features(part)
             roots_n_R_C = self.roots(part)
             weighted_n_R_C = roots_n_R_C if weights_N is None else roots_n_R_C * weights_N[part, None, None]
             curvature_n_C_C = weighted_n_R_C.mT @ roots_n_R_C
             for c in range(outputs):
                 wide_n_eD = (curvature_n_C_C[:, c, c:, None] * features_n_D[:, None]).flatten(1)
-                total[c, :, c:] += (features_n_D.T @ wide_n_eD).view(width, -1, width)
-        for c in range(outputs):
-            for e in range(c):
-                total[c, :, e] = total[e, :, c].T
-        return total.flatten(2).flatten(0, 1)
+                total_P_P[c * width : (c + 1) * width, c * width :].addmm_(features_n_D.T, wide_n_eD)
+        for c in range(1, outputs):
+            below = slice(c * width, (c + 1) * width)
+            total_P_P[below, : c * width] = total_P_P[: c * width, below].T
+        return total_P_P
 
     def own(self, precision: Precision) -> Tensor:
         """K_nn = V_n H⁻¹ V_nᵀ, [N, R, R]."""
@@ -128,15 +141,21 @@ class OuterFactors:
 
                 def work(part: slice) -> Tensor:
                     roots_n_R_C = self.roots(part)
-                    spread_n_C = self.features_N_D[part].double().square() @ variance_D_C
+                    spread_n_C = self.features(part).square() @ variance_D_C
                     return (roots_n_R_C * spread_n_C[:, None]) @ roots_n_R_C.mT
 
                 return self._chunked(work, 32 * self.rows * self.outputs_N_C.shape[1])
             case LowRank():
-                along_N_R_r = self.apply(precision.vectors_r_P)
-                known_N_R_R = (along_N_R_r * precision.shares_r) @ along_N_R_r.mT
-                spread_N_R_R: Tensor = self.own(Isotropic(precision.scale)) - known_N_R_R / precision.scale
-                return spread_N_R_R
+                prior, vectors_r_P = Isotropic(precision.scale), precision.vectors_r_P
+
+                def left(part: slice) -> Tensor:
+                    some = self[part]
+                    along_n_R_r = some.apply(vectors_r_P)
+                    known_n_R_R = (along_n_R_r * precision.shares_r) @ along_n_R_r.mT
+                    spread_n_R_R: Tensor = some.own(prior) - known_n_R_R / precision.scale
+                    return spread_n_R_R
+
+                return self._chunked(left, 32 * self.rows * (len(vectors_r_P) + self.outputs_N_C.shape[1]))
             case Dense():
                 return self.quadratic(precision.inverse_P_P)
         raise TypeError(f"precision: no way to read {type(precision).__name__}")
@@ -144,7 +163,7 @@ class OuterFactors:
     def cross(self, few: "OuterFactors", precision: Precision) -> Tensor:
         """V_n H⁻¹ V_bᵀ with a few other points, [N, m, R, R']."""
         if isinstance(precision, Isotropic | Kronecker):
-            roots_m_R_C, features_m_D = few.roots(), few.features_N_D.double()
+            roots_m_R_C, features_m_D = few.roots(), few.features()
             if isinstance(precision, Kronecker):
                 roots_m_R_C = roots_m_R_C @ precision.left_inverse_C_C
                 features_m_D = features_m_D @ precision.right_inverse_D_D
@@ -153,21 +172,19 @@ class OuterFactors:
             flat_mR_C, rows = roots_m_R_C.flatten(0, 1), roots_m_R_C.shape[1]
 
             def work(part: slice) -> Tensor:
-                inner_n_m = self.features_N_D[part].double() @ features_m_D.T
+                inner_n_m = self.features(part) @ features_m_D.T
                 outer_n_R_mR = self._rooted(part, flat_mR_C.expand(len(inner_n_m), -1, -1))
                 blocks_n_m_R_R = outer_n_R_mR.reshape(len(inner_n_m), self.rows, -1, rows).permute(0, 2, 1, 3)
                 return blocks_n_m_R_R * inner_n_m[..., None, None]
 
             return self._chunked(work, 24 * len(flat_mR_C) * (self.rows + self.outputs_N_C.shape[1]))
-        flat_mR_P = precision.solve(few.explicit(slice(None)).flatten(0, 1))
-        return self.apply(flat_mR_P).view(len(self), self.rows, len(few), few.rows).permute(0, 2, 1, 3)
+        return _crossed_by_rows(self, few, precision)
 
     def traces(self) -> Tensor:
         """tr F[x_n] = ‖V_n‖², N values."""
         return self._chunked(
             lambda part: (
-                squared_lengths(self.outputs_N_C[part].double(), self.kind)
-                * self.features_N_D[part].double().square().sum(1)
+                squared_lengths(self.outputs_N_C[part].double(), self.kind) * self.features(part).square().sum(1)
             ),
             16 * (self.features_N_D.shape[1] + self.outputs_N_C.shape[1]),
         )
@@ -176,7 +193,7 @@ class OuterFactors:
         def work(part: slice) -> Tensor:
             roots_n_R_C = self.roots(part)
             outer_n_R_R = roots_n_R_C @ roots_n_R_C.mT if left_C_C is None else sandwich(roots_n_R_C, left_C_C)
-            return outer_n_R_R * inner(self.features_N_D[part].double())[:, None, None]
+            return outer_n_R_R * inner(self.features(part))[:, None, None]
 
         return self._chunked(work, 32 * self.rows * self.outputs_N_C.shape[1] + 16 * self.features_N_D.shape[1])
 
@@ -203,12 +220,14 @@ class RowFactors:
     """
 
     rows_N_R_P: Tensor
+    scales_N: Tensor | None = None
+    """A number that each factor is multiplied with."""
 
     def __len__(self) -> int:
         return len(self.rows_N_R_P)
 
     def __getitem__(self, positions: Any) -> Self:
-        return type(self)(self.rows_N_R_P[positions])
+        return type(self)(self.rows_N_R_P[positions], None if self.scales_N is None else self.scales_N[positions])
 
     @property
     def device(self) -> torch.device:
@@ -225,9 +244,15 @@ class RowFactors:
         """P."""
         return self.rows_N_R_P.shape[2]
 
+    @property
+    def numbers(self) -> int:
+        """R·P: how many numbers say what a factor is."""
+        return self.rows * self.weights
+
     def explicit(self, positions: Any) -> Tensor:
         """V of some points, [n, R, P] in float64."""
-        return self.rows_N_R_P[positions].double()
+        rows_n_R_P = self.rows_N_R_P[positions].double()
+        return rows_n_R_P if self.scales_N is None else rows_n_R_P * self.scales_N[positions, None, None]
 
     def apply(self, weights_r_P: Tensor) -> Tensor:
         """V_n wᵀ of a few vectors of weights, [N, R, r]."""
@@ -244,7 +269,7 @@ class RowFactors:
         for start in range(0, len(self), step):
             rows_n_R_P = self.explicit(slice(start, start + step))
             weighted = rows_n_R_P if weights_N is None else rows_n_R_P * weights_N[start : start + step, None, None]
-            total_P_P += weighted.flatten(0, 1).T @ rows_n_R_P.flatten(0, 1)
+            total_P_P.addmm_(weighted.flatten(0, 1).T, rows_n_R_P.flatten(0, 1))
         return total_P_P
 
     def own(self, precision: Precision) -> Tensor:
@@ -260,8 +285,7 @@ class RowFactors:
 
     def cross(self, few: "RowFactors", precision: Precision) -> Tensor:
         """V_n H⁻¹ V_bᵀ with a few other points, [N, m, R, R']."""
-        solved_mR_P = precision.solve(few.explicit(slice(None)).flatten(0, 1))
-        return self.apply(solved_mR_P).view(len(self), self.rows, len(few), few.rows).permute(0, 2, 1, 3)
+        return _crossed_by_rows(self, few, precision)
 
     def traces(self) -> Tensor:
         """tr F[x_n] = ‖V_n‖², N values."""
@@ -272,3 +296,21 @@ class RowFactors:
 
 
 Factors = OuterFactors | RowFactors
+
+
+def _crossed_by_rows(factors: Factors, few: Factors, precision: Precision) -> Tensor:
+    """V_n H⁻¹ V_bᵀ as [N, m, R, R'], by rows of weights, of as many of the few at a time as keep to the budget."""
+    count = len(few)
+    step = rows_per_chunk(24 * few.rows * few.weights, factors.device)
+
+    def some(part: slice) -> Tensor:
+        solved_mR_P = precision.solve(few.explicit(part).flatten(0, 1))
+        return factors.apply(solved_mR_P).view(len(factors), factors.rows, -1, few.rows)
+
+    if count <= step:
+        return some(slice(0, count)).permute(0, 2, 1, 3)
+    found_N_R_m_R = torch.empty(len(factors), factors.rows, count, few.rows, dtype=torch.float64, device=factors.device)
+    for start in range(0, count, step):
+        part = slice(start, min(start + step, count))
+        found_N_R_m_R[:, :, part] = some(part)
+    return found_N_R_m_R.permute(0, 2, 1, 3)

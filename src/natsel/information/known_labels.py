@@ -14,6 +14,7 @@ target label that no draw allows is refused.  Spec 01, 9; spec 07, Q2 and Q3.
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -39,8 +40,7 @@ def posterior_log_weights(
     >>> posterior_log_weights(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), torch.tensor([1])).exp()
     tensor([[0.1000, 0.9000]])
     """
-    _, log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    return log_posterior_N_K.masked_fill(undefined_N[:, None], math.nan).to(widened(log_probs_N_K_C[:0]))
+    return _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors, lambda log_posterior_n_K, _: log_posterior_n_K)
 
 
 def information_gain(
@@ -57,9 +57,11 @@ def information_gain(
     >>> information_gain(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
     tensor([-0.6201])
     """
-    prior_K, log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    gain_N = (entropy(prior_K) - entropy(log_posterior_N_K)).masked_fill(undefined_N, math.nan)
-    return gain_N.to(widened(log_probs_N_K_C[:0]))
+
+    def gain(log_posterior_n_K: Tensor, prior_K: Tensor) -> Tensor:
+        return (entropy(prior_K) - entropy(log_posterior_n_K))[:, None]
+
+    return _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors, gain)[:, 0]
 
 
 def surprise(
@@ -73,9 +75,11 @@ def surprise(
     >>> surprise(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
     tensor([1.5403])
     """
-    prior_K, log_posterior_N_K, undefined_N = _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors)
-    surprise_N = kl_divergence(log_posterior_N_K, prior_K).clamp_min(0).masked_fill(undefined_N, math.nan)
-    return surprise_N.to(widened(log_probs_N_K_C[:0]))
+
+    def divergence(log_posterior_n_K: Tensor, prior_K: Tensor) -> Tensor:
+        return kl_divergence(log_posterior_n_K, prior_K).clamp_min(0)[:, None]
+
+    return _reweighted(log_probs_N_K_C, labels_N, log_weights_K, errors, divergence)[:, 0]
 
 
 def pig(
@@ -197,24 +201,36 @@ def _target_weights(target_weights_M: Tensor | None, like_M_K: Tensor) -> Tensor
 
 
 def _reweighted(
-    log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None, errors: Errors
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalised log weights before and after each label, and a mask of the labels that leave none: in float64, for
-    what a label tells is a difference of entropies.
+    log_probs_N_K_C: Tensor,
+    labels_N: Tensor,
+    log_weights_K: Tensor | None,
+    errors: Errors,
+    worth: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """A row of `worth` for the normalised log weights after each label and those before, NaN where a label leaves none:
+    worked out in float64, for what a label tells is a difference of entropies.
     """
     prior_K = normalised_log_weights(log_probs_N_K_C[:0].double(), log_weights_K)
     if errors not in ("raise", "nan"):
         raise ValueError(f"errors: expected 'raise' or 'nan', found {errors!r}")
     labels_N = _checked_labels(labels_N, log_probs_N_K_C)
-    chosen_N_K_1 = labels_N[:, None, None].expand(-1, len(prior_K), 1)
-    log_joint_N_K = log_probs_N_K_C.gather(2, chosen_N_K_1).squeeze(2).double() + prior_K
-    log_evidence_N = log_sum_exp(log_joint_N_K, dim=1)
-    undefined_N = log_evidence_N == -math.inf
+
+    def work(part: slice) -> Tensor:
+        chosen_n_K_1 = labels_N[part, None, None].expand(-1, len(prior_K), 1)
+        log_joint_n_K = log_probs_N_K_C[part].gather(2, chosen_n_K_1).squeeze(2).double() + prior_K
+        log_evidence_n = log_sum_exp(log_joint_n_K, dim=1)
+        undefined_n = log_evidence_n == -math.inf
+        log_posterior_n_K = log_joint_n_K - log_evidence_n.masked_fill(undefined_n, 0.0)[:, None]
+        worth_n_c = worth(log_posterior_n_K, prior_K).masked_fill(undefined_n[:, None], math.nan)
+        return torch.cat([worth_n_c, undefined_n[:, None].double()], dim=1)
+
+    found_N_c1 = chunked(work, len(labels_N), 96 * len(prior_K), log_probs_N_K_C.device)
+    undefined_N = found_N_c1[:, -1] > 0
     if errors == "raise" and bool(undefined_N.any()):
         point = int(undefined_N.nonzero()[0])
         found = f"no weighted draw allows label {int(labels_N[point])} of point {point}"
         raise ValueError(f"labels_N: {found}, so its worth is undefined; leave it out or pass errors='nan'")
-    return prior_K, log_joint_N_K - log_evidence_N.masked_fill(undefined_N, 0.0)[:, None], undefined_N
+    return found_N_c1[:, :-1].to(widened(log_probs_N_K_C[:0]))
 
 
 def _checked_labels(labels_N: Tensor, log_probs_N_K_C: Tensor) -> Tensor:

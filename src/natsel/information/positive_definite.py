@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from natsel.information.in_place import parts, symmetrise_
+
 _FIRST_RIDGE = 1e-5
 _TRIES = 40
 _ITERATIONS = 6
@@ -39,14 +41,14 @@ def symmetric(matrix: Any) -> Tensor:
     matrix_P_P = in_float64(matrix)
     if matrix_P_P.ndim != 2 or matrix_P_P.shape[0] != matrix_P_P.shape[1]:
         raise ValueError(f"precision: expected a square matrix, found shape {tuple(matrix_P_P.shape)}; pass P × P")
-    if not bool(matrix_P_P.isfinite().all()):
+    size = float(torch.linalg.vector_norm(matrix_P_P, ord=torch.inf)) if len(matrix_P_P) else 0.0
+    if not size < torch.inf:  # NaN fails too
         raise NotPositiveDefinite("precision: found NaN or infinity; check the features and outputs it was made from")
-    size = float(matrix_P_P.abs().max()) if len(matrix_P_P) else 0.0
     refuse_extreme(size)
-    if not torch.allclose(matrix_P_P, matrix_P_P.T, rtol=1e-6, atol=1e-9 * size):
-        raise ValueError("precision: the matrix is not symmetric; pass a Hessian or a sum of outer products")
-    even_P_P: Tensor = (matrix_P_P + matrix_P_P.T) / 2
-    return even_P_P
+    for part in parts(matrix_P_P):
+        if not torch.allclose(matrix_P_P[part], matrix_P_P[:, part].T, rtol=1e-6, atol=1e-9 * size):
+            raise ValueError("precision: the matrix is not symmetric; pass a Hessian or a sum of outer products")
+    return symmetrise_(matrix_P_P.clone())
 
 
 def refuse_extreme(size: float) -> None:

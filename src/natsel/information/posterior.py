@@ -22,7 +22,7 @@ from natsel.information.evidence import LIMITS, evidence_precision
 from natsel.information.factors import Factors, OuterFactors
 from natsel.information.positive_definite import NotPositiveDefinite
 from natsel.information.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
-from natsel.memory import memory_budget, rows_per_chunk
+from natsel.memory import require, rows_per_chunk
 
 Structure = Literal["full", "kronecker", "diagonal", "low-rank", "identity"]
 
@@ -113,16 +113,20 @@ def _positive_definite(shape: _Shape, prior: float) -> tuple[Precision, float]:
 
 def _full(factors: Factors, rank: int | None) -> _Shape:
     count = factors.weights
-    _check_room(count, f"structure: full holds matrices of {count} × {count} weights", "use kronecker or low-rank")
+    _check_room("full", count, count)
     fisher_P_P = factors.fisher()
-    eye_P_P = torch.eye(count, dtype=torch.float64, device=factors.device)
 
     def eigenvalues() -> Tensor:
         few = len(factors) * factors.rows < count
         found: Tensor = torch.linalg.eigvalsh(_gram(factors) if few else fisher_P_P)
         return found
 
-    return _Shape(lambda prior: Dense(fisher_P_P + prior * eye_P_P), eigenvalues, float(fisher_P_P.diagonal().mean()))
+    def with_prior(prior: float) -> Precision:
+        matrix_P_P = fisher_P_P.clone()
+        matrix_P_P.diagonal().add_(prior)
+        return Dense(matrix_P_P)
+
+    return _Shape(with_prior, eigenvalues, float(fisher_P_P.diagonal().mean()))
 
 
 def _kronecker(factors: Factors, rank: int | None) -> _Shape:
@@ -159,9 +163,7 @@ def _low_rank(factors: Factors, rank: int | None) -> _Shape:
     if rank is not None and rank < 1:
         raise ValueError(f"rank: expected a number of directions from 1 on, found {rank}; None keeps all")
     rows, count = len(factors) * factors.rows, factors.weights
-    _check_room(
-        min(rows, count), f"structure: low-rank of {rows} rows and {count} weights", "use kronecker or fewer examples"
-    )
+    _check_room("low-rank", min(rows, count), count)
     if rows < count:
         values_r, vectors_rows_r = torch.linalg.eigh(_gram(factors))
         kept = _leading(values_r, rank)
@@ -255,7 +257,10 @@ def _row_size(factors: Factors) -> int:
     return factors.rows * factors.weights
 
 
-def _check_room(side: int, what: str, remedy: str) -> None:
-    """Refuse matrices that would not fit three times into the memory budget."""
-    if 24 * side**2 > memory_budget():
-        raise ValueError(f"{what}, over the memory budget of {memory_budget()} bytes; {remedy}, or raise the budget")
+def _check_room(structure: str, rows: int, weights: int) -> None:
+    """Refuse what would not fit into the memory budget as often as it is held at once."""
+    require(
+        8 * rows * (rows + 4 * weights),
+        f"structure: {structure} by matrices of {rows} × {rows} and four of {rows} × {weights}",
+        "use kronecker or diagonal, or low-rank with fewer examples",
+    )

@@ -10,6 +10,7 @@ Spec 08, A5, B9 and E.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -26,6 +27,7 @@ from natsel.information.positive_definite import (
     refuse_extreme,
     symmetric,
 )
+from natsel.memory import require
 
 
 class Precision(ABC):
@@ -37,6 +39,14 @@ class Precision(ABC):
     @abstractmethod
     def solve(self, rows_r_P: Tensor) -> Tensor:
         """rows · H⁻¹."""
+
+    @abstractmethod
+    def white(self, rows_r_P: Tensor) -> Tensor:
+        """rows · L⁻ᵀ, for a root L Lᵀ = H of the form's own choice."""
+
+    @abstractmethod
+    def coloured(self, rows_r_P: Tensor) -> Tensor:
+        """rows · L⁻¹ with the same root: of rows with covariance I the covariance is then H⁻¹."""
 
     @abstractmethod
     def logdet(self, weights: int) -> float:
@@ -108,6 +118,13 @@ class Isotropic(Precision):
         solved_r_P: Tensor = rows_r_P / self.scale
         return solved_r_P
 
+    def white(self, rows_r_P: Tensor) -> Tensor:
+        white_r_P: Tensor = rows_r_P / self.scale.sqrt()
+        return white_r_P
+
+    def coloured(self, rows_r_P: Tensor) -> Tensor:
+        return self.white(rows_r_P)
+
     def logdet(self, weights: int) -> float:
         return weights * float(self.scale.log())
 
@@ -154,6 +171,13 @@ class Diagonal(Precision):
         solved_r_P: Tensor = rows_r_P / self.diagonal_P
         return solved_r_P
 
+    def white(self, rows_r_P: Tensor) -> Tensor:
+        white_r_P: Tensor = rows_r_P / self.diagonal_P.sqrt()
+        return white_r_P
+
+    def coloured(self, rows_r_P: Tensor) -> Tensor:
+        return self.white(rows_r_P)
+
     def logdet(self, weights: int) -> float:
         return float(self.diagonal_P.log().sum())
 
@@ -187,10 +211,22 @@ class Dense(Precision):
     @cached_property
     def inverse_P_P(self) -> Tensor:
         """H⁻¹."""
+        require(
+            8 * self.weights**2,
+            f"precision: the inverse of a matrix of {self.weights} × {self.weights}",
+            "use a Kronecker, low-rank or diagonal precision",
+        )
         return torch.cholesky_inverse(self.factor_P_P)  # type: ignore[attr-defined]
 
     def solve(self, rows_r_P: Tensor) -> Tensor:
-        return torch.cholesky_solve(rows_r_P.T, self.factor_P_P).T  # type: ignore[attr-defined]
+        # Not torch.cholesky_solve: it copies the factor at every call.
+        return self.coloured(self.white(rows_r_P))
+
+    def white(self, rows_r_P: Tensor) -> Tensor:
+        return _white(self.factor_P_P, rows_r_P)  # type: ignore[attr-defined]
+
+    def coloured(self, rows_r_P: Tensor) -> Tensor:
+        return _coloured(self.factor_P_P, rows_r_P)  # type: ignore[attr-defined]
 
     def logdet(self, weights: int) -> float:
         return 2 * float(self.factor_P_P.diagonal().log().sum())  # type: ignore[attr-defined]
@@ -237,6 +273,17 @@ class Kronecker(Precision):
     def solve(self, rows_r_P: Tensor) -> Tensor:
         rows_r_C_D = rows_r_P.reshape(-1, len(self.left_C_C), len(self.right_D_D))
         return (self.left_inverse_C_C @ rows_r_C_D @ self.right_inverse_D_D).reshape(rows_r_P.shape)
+
+    def white(self, rows_r_P: Tensor) -> Tensor:
+        return self._along(_white, rows_r_P)
+
+    def coloured(self, rows_r_P: Tensor) -> Tensor:
+        return self._along(_coloured, rows_r_P)
+
+    def _along(self, root: Callable[[Tensor, Tensor], Tensor], rows_r_P: Tensor) -> Tensor:
+        rows_r_C_D = rows_r_P.reshape(-1, len(self.left_C_C), len(self.right_D_D))
+        along_r_D_C = root(self._left_C_C, rows_r_C_D.mT)  # type: ignore[attr-defined]
+        return root(self._right_D_D, along_r_D_C.mT).reshape(rows_r_P.shape)  # type: ignore[attr-defined]
 
     def logdet(self, weights: int) -> float:
         left, right = (2 * float(getattr(self, f"_{part}").diagonal().log().sum()) for part in self.parts)
@@ -305,6 +352,15 @@ class LowRank(Precision):
         found: Tensor = (rows_r_P - along @ self.vectors_r_P) / self.scale
         return found
 
+    def white(self, rows_r_P: Tensor) -> Tensor:
+        shrunk_r = (self.values_r / self.scale + 1).rsqrt() - 1
+        along_r_r = rows_r_P @ self.vectors_r_P.T * shrunk_r
+        found: Tensor = (rows_r_P + along_r_r @ self.vectors_r_P) / self.scale.sqrt()
+        return found
+
+    def coloured(self, rows_r_P: Tensor) -> Tensor:
+        return self.white(rows_r_P)
+
     def logdet(self, weights: int) -> float:
         return weights * float(self.scale.log()) + float((self.values_r / self.scale).log1p().sum())
 
@@ -312,6 +368,18 @@ class LowRank(Precision):
         learnt_P_P: Tensor = self.vectors_r_P.T @ (self.values_r[:, None] * self.vectors_r_P)
         prior_P_P: Tensor = self.scale * torch.eye(weights, dtype=torch.float64, device=self.scale.device)
         return learnt_P_P + prior_P_P
+
+
+def _white(factor: Tensor, rows: Tensor) -> Tensor:
+    """Rows · L⁻ᵀ; as one matrix, since a batch of them would be met by a batch of copies of L."""
+    found: Tensor = torch.linalg.solve_triangular(factor.mT, rows.reshape(-1, len(factor)), upper=True, left=False)
+    return found.reshape(rows.shape)
+
+
+def _coloured(factor: Tensor, rows: Tensor) -> Tensor:
+    """Rows · L⁻¹."""
+    found: Tensor = torch.linalg.solve_triangular(factor, rows.reshape(-1, len(factor)), upper=False, left=False)
+    return found.reshape(rows.shape)
 
 
 def _remedy(values: Tensor, otherwise: str) -> str:

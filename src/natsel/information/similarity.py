@@ -10,17 +10,27 @@ Spec 08, F1, F6 and G4.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from natsel.memory import chunked, rows_per_chunk
+from natsel.memory import chunked, memory_budget, rows_per_chunk
 
 # What rounding leaves of the squared distance of two copies, in units of their squared lengths times the precision.
 _ROUNDING = 8
 # Tiles of similarities between many and many points are about this high: enough to be worth a matrix product.
 _TILE = 1024
+# Bytes of a matrix that is made whatever the budget is.
+_SMALL = 1 << 21
+
+
+class Outputs(Protocol):
+    """A table [N, C] that is held, or made where it is looked at."""
+
+    @property
+    def shape(self) -> torch.Size: ...
+    def __getitem__(self, positions: Any) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +43,7 @@ class Kernel:
     """
 
     features_N_D: Tensor
-    outputs_N_C: Tensor | None = None
+    outputs_N_C: Outputs | None = None
     scales_N: Tensor | None = None
 
     def __len__(self) -> int:
@@ -90,6 +100,15 @@ class Kernel:
 
         return chunked(work, len(self), 16 * self.width, self.device)
 
+    def explicit(self) -> Tensor:
+        """g of a few points written out, [N, C·D] in float64.
+
+        >>> Kernel(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 0.0]])).explicit().tolist()
+        [[3.0, 6.0, 0.0, 0.0]]
+        """
+        features_N_D, outputs_N_C = self._thin()
+        return features_N_D if outputs_N_C is None else (outputs_N_C[:, :, None] * features_N_D[:, None]).flatten(1)
+
     def columns(self, positions: Any) -> Tensor:
         """s_nb of all points with a few of them, [N, m].
 
@@ -104,8 +123,19 @@ class Kernel:
         >>> Kernel(torch.tensor([[1.0], [2.0]])).between(Kernel(torch.tensor([[3.0]]))).tolist()
         [[3.0], [6.0]]
         """
-        thin = few._thin()
-        return chunked(lambda part: self._with(part, thin), len(self), 8 * self.width + 24 * len(few), self.device)
+        step = rows_per_chunk(16 * self.width, self.device)
+        thin = few._thin() if len(few) <= step else None
+
+        def work(part: slice) -> Tensor:
+            if thin is not None:
+                return self._with(part, thin)
+            found_n_m = self.features_N_D.new_empty(part.stop - part.start, len(few), dtype=torch.float64)
+            for start in range(0, len(few), step):
+                those = slice(start, start + step)
+                found_n_m[:, those] = self._with(part, few[those]._thin())
+            return found_n_m
+
+        return chunked(work, len(self), 8 * self.width + 24 * len(few), self.device)
 
     def distances(self, position: int, own_N: Tensor | None = None) -> Tensor:
         """‖g_n − g_b‖² of all points to one, N values; what is less than rounding is 0.
@@ -130,16 +160,20 @@ class Kernel:
         def work(part: slice) -> Tensor:
             product_n_m = (self.features_N_D[part] @ few.features_N_D.T).double()
             if self.outputs_N_C is not None and few.outputs_N_C is not None:
-                product_n_m *= self.outputs_N_C[part] @ few.outputs_N_C.T
+                product_n_m *= self.outputs_N_C[part] @ few.outputs_N_C[:].T
             if self.scales_N is not None and few.scales_N is not None:
                 product_n_m *= self.scales_N[part, None] * few.scales_N
             return product_n_m
 
         own_N = self.own() if own_N is None else own_N
-        far_m_N = own_N[positions][:, None] + own_N
-        distance_m_N = far_m_N - 2 * chunked(work, len(self), 32 * len(few), self.device).T
         least = _ROUNDING * torch.finfo(self.features_N_D.dtype).eps
-        return distance_m_N.where(distance_m_N > least * far_m_N, 0.0)
+        made = 0 if isinstance(self.outputs_N_C, Tensor | None) else 12 * self.shape[0]
+        distance_m_N = chunked(work, len(self), 32 * len(few) + made, self.device).T.contiguous().mul_(-2)
+        for row_N, length in zip(distance_m_N, own_N[positions], strict=True):
+            far_N = own_N + length
+            row_N += far_N
+            row_N.masked_fill_(~(row_N > far_N.mul_(least)), 0.0)
+        return distance_m_N
 
     def sums(self, others: "Kernel", weights_M: Tensor | None = None) -> Tensor:
         """Σ_j w_j s_nj over other points, N values: by one C × D matrix, or one by one where that is less.
@@ -151,7 +185,8 @@ class Kernel:
         if weights_M is not None:
             others = others.scaled(weights_M)
         outputs, width = self.shape
-        if outputs * width * (len(self) + len(others)) > self.width * len(self) * len(others):
+        wide = outputs * width * (len(self) + len(others)) > self.width * len(self) * len(others)
+        if wide or 24 * outputs * width > max(_SMALL, memory_budget() // 4):
             return self.folded(others, lambda block_n_m, part: block_n_m.sum(1))
         matrix_C_D = others._sum()
 
@@ -201,7 +236,7 @@ class Kernel:
         features_N_D = self.features_N_D.double()
         if self.scales_N is not None:
             features_N_D = features_N_D * self.scales_N[:, None]
-        return features_N_D, None if self.outputs_N_C is None else self.outputs_N_C.double()
+        return features_N_D, None if self.outputs_N_C is None else self.outputs_N_C[:].double()
 
     def _with(self, part: slice, few: tuple[Tensor, Tensor | None]) -> Tensor:
         features_m_D, outputs_m_C = few
@@ -219,7 +254,7 @@ class Kernel:
         for start in range(0, max(1, len(self)), step):
             features_n_D, outputs_n_C = self[start : start + step]._thin()
             new_C_D = features_n_D.sum(0)[None] if outputs_n_C is None else outputs_n_C.T @ features_n_D
-            total = new_C_D if total is None else total + new_C_D
+            total = new_C_D if total is None else total.add_(new_C_D)
         assert total is not None
         return total
 
@@ -230,8 +265,10 @@ def joined(kernels: list[Kernel]) -> Kernel:
     >>> len(joined([Kernel(torch.ones(1, 2)), Kernel(torch.ones(3, 2))]))
     4
     """
+    if len(kernels) == 1:
+        return kernels[0]
     parts = [kernel.scaled(1.0) for kernel in kernels]
-    outputs = [part.outputs_N_C for part in parts if part.outputs_N_C is not None]
+    outputs = [part.outputs_N_C[:] for part in parts if part.outputs_N_C is not None]
     scales = [part.scales_N for part in parts if part.scales_N is not None]
     features_N_D = torch.cat([part.features_N_D for part in parts])
     return Kernel(features_N_D, torch.cat(outputs) if outputs else None, torch.cat(scales))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples
-from natsel.memory import chunked, memory_budget
+from natsel.memory import chunked, require
 from natsel.models.latent import joint_draws, named, numbers_of, pivoted_cholesky, rows_of
 from natsel.models.protocol import Progress
 from natsel.seeds import derive
@@ -130,11 +130,11 @@ class GPyTorch:
 
     def _believe(self, rows_N: Tensor) -> Belief:
         count = len(rows_N)
-        if 4 * 8 * count**2 > memory_budget():
-            raise ValueError(
-                f"inputs: the covariance of {count} of them is over the memory budget of {memory_budget()} bytes; ask"
-                " about fewer at a time (candidates=), or raise natsel.memory_budget"
-            )
+        require(
+            4 * 8 * count**2,
+            f"inputs: four matrices of {count} × {count} for the covariance of {count} of them",
+            "ask about fewer at a time (candidates=)",
+        )
         with torch.no_grad(), _exactly():
             latent = self.process(rows_N)
             mean_N, covariance_N_N = latent.mean.detach(), latent.covariance_matrix.detach()

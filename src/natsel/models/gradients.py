@@ -20,7 +20,7 @@ from natsel.data.examples import Examples
 from natsel.information.factors import RowFactors
 from natsel.information.output_curvature import Kind, root
 from natsel.information.posterior import Structure, checked_prior, posterior
-from natsel.memory import memory_budget
+from natsel.memory import require
 from natsel.models.inputs import as_device
 from natsel.models.latent import named
 from natsel.models.likelihoods import Likelihood, Link, link_for
@@ -153,11 +153,11 @@ class Gradients:
     def _rows(self, module: nn.Module, inputs: Any, labels: Any, progress: Progress | None) -> Tensor:
         outputs_N_C, kind = self._outputs(module, inputs, labels)
         rows = 1 if kind == "row" else outputs_N_C.shape[1]
-        size = 4 * len(inputs) * rows * self._weights
-        if self._project is None and size > memory_budget():
-            raise ValueError(
-                f"sketch: {len(inputs)} inputs × {rows} rows × {self._weights} weights take {size / 2**30:.1f} GiB,"
-                " over the memory budget; pass sketch=512, or freeze all but the last layers"
+        if self._project is None:
+            require(
+                4 * len(inputs) * rows * self._weights,
+                f"sketch: {len(inputs)} inputs × {rows} rows × {self._weights} weights",
+                "pass sketch=512, freeze all but the last layers",
             )
         roots = lambda part: root(outputs_N_C[part], kind)  # noqa: E731
         return gradient_rows(module, inputs, roots, rows, self.device, project=self._project, progress=progress)

@@ -16,7 +16,7 @@ from natsel.beliefs import FisherFactors, FisherRows
 from natsel.information.output_curvature import root
 from natsel.information.positive_definite import with_ridge
 from natsel.information.precision import Dense, Diagonal, LowRank, Precision
-from natsel.memory import chunked, memory_budget
+from natsel.memory import chunked, require
 from natsel.models.latent import named
 from natsel.models.likelihoods import Link
 from natsel.models.networks import fingerprint
@@ -80,11 +80,11 @@ class LaplaceTorch:
     def _rows(self, inputs: Any, progress: Progress | None) -> FisherRows:
         outputs_N_C = self._link.outputs(predict([self.module], inputs, self.device)[:, 0])
         count, weights = outputs_N_C.shape[1], sum(each.numel() for each in learnable(self.module).values())
-        if 4 * len(inputs) * count * weights > memory_budget():
-            raise ValueError(
-                f"inputs: {len(inputs)} × {count} rows of {weights} weights are over the memory budget; ask about fewer"
-                " at a time, or use subset_of_weights='last_layer'"
-            )
+        require(
+            4 * len(inputs) * count * weights,
+            f"inputs: {len(inputs)} × {count} rows of {weights} weights",
+            "ask about fewer at a time, use subset_of_weights='last_layer'",
+        )
         rows_N_R_P = gradient_rows(
             self.module,
             inputs,

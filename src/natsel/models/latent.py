@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.memory import memory_budget
+from natsel.memory import require
 
 Array = np.ndarray[Any, Any]
 
@@ -86,11 +86,11 @@ def _pivots(left_c_c: Tensor, left_c: Tensor, tolerance: float) -> tuple[list[in
 
 
 def _check_room(rank: int, count: int) -> None:
-    if 8 * rank * count > memory_budget():
-        raise ValueError(
-            f"inputs: {count} of them under this kernel need more than {rank // 2} features, over the memory budget of"
-            f" {memory_budget()} bytes; ask about fewer at a time (candidates=), or raise natsel.memory_budget"
-        )
+    require(
+        8 * rank * count,
+        f"inputs: {count} of them under this kernel need more than {rank // 2} features, which",
+        "ask about fewer at a time (candidates=)",
+    )
 
 
 def posterior_covariance(prior: Covariance, taken_n_N: Tensor, scale: float = 1.0) -> Covariance:

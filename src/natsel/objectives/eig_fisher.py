@@ -16,7 +16,9 @@ from torch import Tensor
 
 from natsel.beliefs import FisherFactors, FisherRows
 from natsel.capabilities import Capability
+from natsel.information.factors import Factors
 from natsel.information.fisher import log_det_one_plus
+from natsel.memory import rows_per_chunk
 from natsel.objectives.eig import EIG
 from natsel.objectives.fisher_blocks import Blocks, crossed, trace
 from natsel.objectives.fisher_state import FisherState
@@ -59,7 +61,8 @@ class FisherEIG(FisherState):
     def size_N(self) -> Tensor:
         """tr V_n H⁻¹ V_nᵀ, worked out once."""
         everything = torch.arange(len(self.factors), device=self.device)
-        return self.each(everything, lambda part: trace(self.factors[part].own(self.precision)))
+        width = 8 * self.factors.numbers + 32 * self.factors.rows**2
+        return self.each(everything, lambda part: trace(self.factors[part].own(self.precision)), width)
 
     def sizes(self) -> Tensor:
         """Squared lengths tr K_n of all points by themselves, N values."""
@@ -75,10 +78,16 @@ class FisherEIG(FisherState):
 
     def kernel(self, positions_a: Tensor, positions_b: Tensor) -> Tensor:
         """tr K_ij, [n, m]."""
-        few = self.factors[positions_b.to(self.device)]
-        width = 16 * self.factors.rows**2 * len(few)
-        return self.each(
-            positions_a.to(self.device),
-            lambda part: trace(crossed(self.factors[part], few, self.precision)),
-            width,
-        )
+        there_n, here_m = positions_a.to(self.device), positions_b.to(self.device)
+        found_n_m = torch.empty(len(there_n), len(here_m), dtype=torch.float64, device=self.device)
+        # Rows of weights are solved for one part of the columns after the other, and that once.
+        step = rows_per_chunk(24 * self.factors.rows * self.factors.weights, self.device)
+        for start in range(0, len(here_m), step):
+            few = self.factors[here_m[start : start + step]]
+            width = 8 * self.factors.numbers + 24 * self.factors.rows**2 * len(few)
+
+            def work(part: Tensor, few: Factors = few) -> Tensor:
+                return trace(crossed(self.factors[part], few, self.precision))
+
+            found_n_m[:, start : start + step] = self.each(there_n, work, width)
+        return found_n_m

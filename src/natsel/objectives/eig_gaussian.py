@@ -17,7 +17,7 @@ from natsel.capabilities import Capability
 from natsel.information.gaussian import log_det_gain
 from natsel.memory import chunked
 from natsel.objectives.eig import EIG
-from natsel.objectives.gaussian_points import Points, sharpened
+from natsel.objectives.gaussian_points import points_of, sharpened
 from natsel.objectives.protocol import Reading, serves
 
 _ROUNDING = 1e-14
@@ -36,15 +36,19 @@ class GaussianEIG:
     remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: EIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
-        features = belief.features() if isinstance(belief, GaussianSamples) else belief
-        self.features_N_D = features.features_N_D
-        self.noise_N = features.noise_N
+        self.points = points_of(belief)
+        self.noise_N = self.points.noise_N
         # ln E v − E ln v of the draws' noise: 0 where they agree on it, else known before any label is seen.
         self.spread_N = torch.zeros_like(self.noise_N)
         if isinstance(belief, GaussianSamples):
-            log_noise_N = belief.variance_N_K.double().log() @ belief.log_weights_K.exp()
+            variance_N_K, weights_K = belief.variance_N_K, belief.log_weights_K.exp()
+            log_noise_N = chunked(
+                lambda part: variance_N_K[part].double().log() @ weights_K,
+                len(belief),
+                24 * len(weights_K),
+                belief.device,
+            )
             self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
-        self.points = Points(self.features_N_D, self.noise_N)
         sharpened(self.points)
         self.total = 0.0
 
@@ -105,11 +109,12 @@ class GaussianEIG:
 
     def _inner(self, rows: Tensor | None, columns: Tensor) -> Tensor:
         """Inner products of φ/√noise of some positions, or of all, with some others."""
-        few_m_D = self.features_N_D[columns].double() * self.noise_N[columns].rsqrt()[:, None]
+        features_N_D = self.points.features_N_D
+        few_m_D = features_N_D[columns].double() * self.noise_N[columns].rsqrt()[:, None]
 
         def work(part: slice) -> Tensor:
             some = part if rows is None else rows[part]
-            return self.noise_N[some].rsqrt()[:, None] * (self.features_N_D[some].double() @ few_m_D.T)
+            return self.noise_N[some].rsqrt()[:, None] * (features_N_D[some].double() @ few_m_D.T)
 
         count, width = len(self.noise_N) if rows is None else len(rows), few_m_D.shape[1]
         return chunked(work, count, 8 * (2 * width + 2 * len(columns)), self.noise_N.device)

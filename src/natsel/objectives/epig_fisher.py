@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import FisherFactors, FisherRows
+from natsel.information.factors import OuterFactors
 from natsel.information.fisher import log_det_one_plus
 from natsel.information.precision import Isotropic, Kronecker
-from natsel.memory import rows_per_chunk
+from natsel.memory import fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
 from natsel.objectives.fisher_blocks import Blocks, factor
 from natsel.objectives.fisher_state import FisherState, target_space
@@ -35,29 +36,41 @@ class FisherEPIG(FisherState):
         targets, self.shares_M = target_space(belief, reading.targets)
         rows = len(self.factors) * self.factors.rows + len(targets) * targets.rows
         kernel = rows < self.factors.weights
-        self.blocks = Blocks(self.factors, self.precision, kernel)
-        self.targets = Blocks(targets, self.precision, kernel)
+        self.blocks = Blocks(self.factors, self.precision, kernel, tables=2)
+        self.targets = Blocks(targets, self.precision, kernel, tables=2)
 
     def worth(self, positions: Tensor, sign: int) -> Tensor:
         """−½ Σ_j v_j ln det(I − B Bᵀ) of points to come, ½ Σ_j v_j ln det(I + B Bᵀ) of points taken."""
         rows, others = self.factors.rows, self.targets.factors.rows
-        step = rows_per_chunk(40 * rows * others * min(_POINTS, len(positions)), self.device)
-        inverse_M_R_R = inverse(self.targets.at(torch.arange(len(self.targets), device=self.device)), 1)
+        pairs = 40 * rows * others * min(_POINTS, len(positions))
+        step = rows_per_chunk(pairs + 24 * others * len(self.blocks.signs_t), self.device)
+        every = range(0, len(self.targets), step)
+        parts = [slice(start, min(start + step, len(self.targets))) for start in every]
+        held = [self._inverse(part) for part in parts] if fits(8 * len(self.targets) * others**2) else None
 
         def work(some: Tensor) -> Tensor:
             between = self._between(some, inverse(self.blocks.at(some), sign))
             total_n = torch.zeros(len(some), dtype=torch.float64, device=self.device)
-            for start in range(0, len(self.targets), step):
-                part = slice(start, min(start + step, len(self.targets)))
-                half_m_R_nR = between(part)
-                white_m_R_n_R = (inverse_M_R_R[part] @ half_m_R_nR).view(-1, others, len(some), rows)
+            for number, part in enumerate(parts):
+                inverse_m_R_R = self._inverse(part) if held is None else held[number]
+                white_m_R_n_R = (inverse_m_R_R @ between(part)).view(-1, others, len(some), rows)
                 told_m_n = log_det_one_plus(squared(white_m_R_n_R, -sign)).view(-1, len(some))
                 total_n += -0.5 * sign * (self.shares_M[part] @ told_m_n)
             return total_n
 
         # On a CPU the points of a chunk follow from how much of 8 MB their pairs fill; elsewhere from the budget.
-        width = rows_per_chunk(1, self.device) // _POINTS if self.device.type == "cpu" else 40 * rows * others * step
-        return self.each(positions, work, width)
+        width = rows_per_chunk(1, self.device) // _POINTS if self.device.type == "cpu" else pairs * step // _POINTS
+        return self.each(positions, work, max(width, 8 * self._numbers()))
+
+    def _inverse(self, part: slice) -> Tensor:
+        """L⁻¹ of some targets."""
+        return inverse(self.targets.at(torch.arange(part.start, part.stop, device=self.device)), 1)
+
+    def _numbers(self) -> int:
+        """What is written out of a point beside a part of the targets."""
+        if isinstance(self.factors, OuterFactors) and isinstance(self.precision, Isotropic | Kronecker):
+            return self.factors.numbers
+        return 4 * self.factors.rows * self.factors.weights
 
     def _between(self, some: Tensor, inverse_n_R_R: Tensor) -> Callable[[slice], Tensor]:
         """K_jn L_n⁻ᵀ of some targets with these points, [m, R', n·R], as a function of the targets."""
@@ -83,7 +96,9 @@ class FisherEPIG(FisherState):
     def remaining(self) -> float:
         """½ Σ_j v_j ln det(I + K_j): nobody can tell more about the targets than the weights do."""
         everything = torch.arange(len(self.targets), device=self.device)
-        return 0.5 * float(log_det_one_plus(self.targets.at(everything)) @ self.shares_M)
+        width = 48 * self.targets.factors.rows**2
+        told_M = self.each(everything, lambda part: log_det_one_plus(self.targets.at(part)), width)
+        return 0.5 * float(told_M @ self.shares_M)
 
     def value(self, positions: Tensor) -> float:
         """Σ_j v_j (½ ln det(I + K_j) − ½ ln det(I + K_j given the set)) with the whole set at once."""

@@ -8,6 +8,7 @@ once for each point added, and c is a matrix product, made block by block. Exact
 Gaussians are moment-matched, which is neither a lower nor an upper bound: it knows nothing of ln K.  Spec 06, Q3c, Q6.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -15,8 +16,7 @@ from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
-from natsel.information.predictive import target_weights
-from natsel.memory import chunked
+from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
 from natsel.objectives.gaussian_points import Points, log_open, matched, sharpened
 from natsel.objectives.protocol import Reading, serves
@@ -34,23 +34,20 @@ class GaussianEPIG:
     worth_racing: ClassVar[bool] = False
 
     def __init__(self, objective: EPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
-        pool, targets = matched(belief, reading.targets)
-        given_M = None if reading.targets is None else reading.targets.weights_M
-        weights_M = target_weights(given_M, targets.noise_N[:, None, None])
-        (counted_M,) = weights_M.nonzero(as_tuple=True)  # targets of weight 0 are not looked at
-        self.weights_M = weights_M[counted_M]
-        self.pool = Points(pool.features_N_D, pool.noise_N)
-        self.targets = Points(
-            targets.features_N_D[counted_M].to(pool.device, torch.float64), targets.noise_N[counted_M]
-        )
-        sharpened(self.pool, self.targets)
-        self.left_M_D = self.targets.features_N_D
+        assert reading.targets is not None
+        self.pool, self.targets = matched(belief, reading.targets)
+        given_M = reading.targets.weights_M
+        if given_M is None:
+            given_M = torch.ones_like(self.targets.noise_N)
+        self.weights_M = (given_M[given_M > 0] / given_M.sum()).to(belief.device)
+        if not sharpened(self.pool, self.targets):
+            self.targets.keep_left()
         self.total = 0.0
 
     def scores(self) -> Tensor:
         """EPIG of every point by itself, N values in nats."""
         everything = torch.arange(len(self.pool), device=self.weights_M.device)
-        features = self.pool.features_N_D, self.targets.features_N_D
+        features = self.pool.features_N_D.__getitem__, self.targets.features_N_D.__getitem__
         return self._information(everything, *features, self.pool.start_N, self.targets.start_N)
 
     def bounds(self) -> Tensor:
@@ -60,18 +57,14 @@ class GaussianEPIG:
     def gains(self, positions: Tensor) -> Tensor:
         """Σ_j v_j I[Y; Y*_j | labels so far] of each position."""
         positions = positions.to(self.weights_M.device)
-        features = self.pool.features_N_D, self.left_M_D
-        if self.pool.left_N_D is not None and self.targets.left_N_D is not None:
-            features = self.pool.left_N_D, self.targets.left_N_D
-        return self._information(positions, *features, self.pool.variance_N, self.targets.variance_N)
+        features = self.pool.left if self.pool.sharp else self.pool.features_N_D.__getitem__
+        return self._information(positions, features, self.targets.left, self.pool.variance_N, self.targets.variance_N)
 
     def add(self, position: int) -> float:
         """Take a point: a row of the Cholesky factor, and less variance at points and targets."""
         gain = float(self.gains(torch.tensor([position])))
         row_D = self.pool.row(position)
         if row_D is not None:
-            if self.targets.left_N_D is None:
-                self.left_M_D = self.left_M_D - (self.targets.features_N_D @ row_D)[:, None] * row_D
             self.targets.explain(row_D, self.pool.keep(position))
             self.pool.take(position, row_D)
         self.total += gain
@@ -97,23 +90,34 @@ class GaussianEPIG:
         return -0.5 * float(log_left_M @ self.weights_M)
 
     def _information(
-        self, positions: Tensor, features_N_D: Tensor, left_M_D: Tensor, variance_N: Tensor, variance_M: Tensor
+        self,
+        positions: Tensor,
+        features: Callable[[Tensor], Tensor],
+        left: Callable[[slice], Tensor],
+        variance_N: Tensor,
+        variance_M: Tensor,
     ) -> Tensor:
-        """−½ Σ_j v_j ln(1 − ρ²) of some positions, with these covariances."""
+        """−½ Σ_j v_j ln(1 − ρ²) of some positions, with these features and covariances."""
+        count, width = self.targets.features_N_D.shape
         total_M = variance_M + self.targets.noise_N
         open_M = self.targets.noise_N / total_M
-        white_M_D = left_M_D / total_M.sqrt()[:, None]
+        columns = min(_COLUMNS, count, rows_per_chunk(24 * width, self.weights_M.device))
+        parts = [slice(start, min(start + columns, count)) for start in range(0, count, columns)]
+
+        def white(some: slice) -> Tensor:
+            return left(some).double() / total_M[some].sqrt()[:, None]
+
+        held = [white(some) for some in parts] if fits(16 * count * width) else None
 
         def work(part: slice) -> Tensor:
             noise_n = self.pool.noise_N[positions[part]]
             total_n = variance_N[positions[part]] + noise_n
-            white_n_D = features_N_D[positions[part]].double() / total_n.sqrt()[:, None]
+            white_n_D = features(positions[part]).double() / total_n.sqrt()[:, None]
             sum_n = torch.zeros_like(total_n)
-            for start in range(0, len(white_M_D), _COLUMNS):
-                some = slice(start, start + _COLUMNS)
-                sum_n -= log_open(white_n_D, white_M_D[some], noise_n / total_n, open_M[some]) @ self.weights_M[some]
+            for number, some in enumerate(parts):
+                white_m_D = white(some) if held is None else held[number]
+                sum_n -= log_open(white_n_D, white_m_D, noise_n / total_n, open_M[some]) @ self.weights_M[some]
             return 0.5 * sum_n
 
-        columns = min(_COLUMNS, len(white_M_D))
-        width = 8 * (2 * white_M_D.shape[1] + 3 * columns)
-        return chunked(work, len(positions), width, self.weights_M.device).clamp_min_(0)
+        each = 8 * (3 * width + 3 * columns)
+        return chunked(work, len(positions), each, self.weights_M.device).clamp_min_(0)

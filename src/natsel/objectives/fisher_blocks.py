@@ -9,14 +9,16 @@ few points with very many weights), whichever is less. The blocks themselves are
 and made from what is kept where they do not.  Spec 08, E (i)–(iii) and Alg 3.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from natsel.information.factors import Factors
+from natsel.information.in_place import factor_one_plus, symmetrise_
 from natsel.information.precision import Dense, Precision
-from natsel.memory import chunked, memory_budget
+from natsel.memory import chunked, fits, require, rows_per_chunk
 
 _MOST = 1e16  # of K: gains come from what is left of such numbers, and here that is all rounding
 _SURE = 1 - 1e-9  # what rounding may leave of an eigenvalue of a block that all but says 1
@@ -24,26 +26,27 @@ _SURE = 1 - 1e-9  # what rounding may leave of an eigenvalue of a block that all
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """A positive semi-definite matrix over the weights, as rows E with EᵀE or whole.
+    """A positive semi-definite matrix over the weights, as rows E with EᵀE or whole, times a number.
 
-    >>> Gram(rows_r_P=torch.ones(1, 2)).times(torch.eye(2)).tolist()
-    [[1.0, 1.0], [1.0, 1.0]]
+    >>> Gram(rows_r_P=torch.ones(1, 2), scale=0.5).times(torch.eye(2)).tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
     """
 
     rows_r_P: Tensor | None = None
     matrix_P_P: Tensor | None = None
+    scale: float = 1.0
 
     def times(self, rows_q_P: Tensor) -> Tensor:
         """Rows times the matrix."""
         if self.matrix_P_P is not None:
-            return rows_q_P @ self.matrix_P_P
+            return self._scaled(rows_q_P @ self.matrix_P_P)
         assert self.rows_r_P is not None
-        return rows_q_P @ self.rows_r_P.T @ self.rows_r_P
+        return self._scaled(rows_q_P @ self.rows_r_P.T @ self.rows_r_P)
 
     def over(self, factors: Factors) -> Tensor:
         """V_n M V_nᵀ, [n, R, R]."""
         if self.matrix_P_P is not None:
-            return factors.quadratic(self.matrix_P_P)
+            return self._scaled(factors.quadratic(self.matrix_P_P))
         rows_r_P = self.rows_r_P
         assert rows_r_P is not None
 
@@ -51,7 +54,10 @@ class Gram:
             along_n_R_r = factors[part].apply(rows_r_P)
             return along_n_R_r @ along_n_R_r.mT
 
-        return chunked(work, len(factors), 16 * factors.rows * len(rows_r_P), factors.device)
+        return self._scaled(chunked(work, len(factors), 16 * factors.rows * len(rows_r_P), factors.device))
+
+    def _scaled(self, new: Tensor) -> Tensor:
+        return new if self.scale == 1.0 else new.mul_(self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,32 +76,50 @@ class Pivot:
 class Blocks:
     """K of points under a precision and what was taken so far.
 
-    What is known beforehand is either a pivot (kernel form) or what it takes from H⁻¹ (weight form).
+    What is known beforehand is either a pivot (kernel form) or what it takes from H⁻¹ (weight form). `tables` says how
+    many tables of the size of all blocks their owner would keep, and `beside` how many bytes it keeps besides.
     """
 
     def __init__(
-        self, factors: Factors, precision: Precision, kernel: bool = False, known: Pivot | Gram | None = None
+        self,
+        factors: Factors,
+        precision: Precision,
+        kernel: bool = False,
+        known: Pivot | Gram | None = None,
+        tables: int = 1,
+        beside: int = 0,
     ) -> None:
-        self.factors, self.precision, self.kernel = factors, precision, kernel
+        self.factors, self.precision, self.kernel, self.beside = factors, precision, kernel, beside
         self.known = known if isinstance(known, Gram) else None
         self.signs_t = torch.empty(0, dtype=torch.float64, device=factors.device)
         self.rows_t_P = self.signs_t.new_empty(0, factors.weights)
         self.columns_N_R_t = self.signs_t.new_empty(len(factors), factors.rows, 0)
+        self.largest = 0.0  # of K before any point was taken, as far as it was looked at
         self.held_N_R_R: Tensor | None = None
         if isinstance(known, Pivot):
+            count = len(known.factor_q_q)
+            require(
+                beside + 8 * count * (count + len(factors) * factors.rows),
+                f"targets: a matrix of {count} × {len(factors) * factors.rows} for what they share with the points",
+                "use fewer targets or points",
+            )
             self._keep(known)
-        if 8 * len(factors) * factors.rows**2 <= memory_budget() // 4:
-            self.held_N_R_R = self._made(slice(0, len(factors)))
+        if fits(tables * 8 * len(factors) * factors.rows**2):
+            self.held_N_R_R = chunked(self._made, len(factors), self._width(), factors.device)
 
     def __len__(self) -> int:
         return len(self.factors)
+
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept of the points taken."""
+        return 8 * (self.rows_t_P.numel() + self.columns_N_R_t.numel())
 
     def at(self, positions: Tensor) -> Tensor:
         """K of some points, [n, R, R]."""
         if self.held_N_R_R is not None:
             return self.held_N_R_R[positions]
-        width = 8 * self.factors.rows * (2 * self.factors.rows + len(self.signs_t))
-        return chunked(lambda part: self._made(positions[part]), len(positions), width, positions.device)
+        return chunked(lambda part: self._made(positions[part]), len(positions), self._width(), positions.device)
 
     def columns(self, positions: Tensor | slice) -> Tensor:
         """c_n of everything taken, [n, R, t]."""
@@ -129,34 +153,43 @@ class Blocks:
         rows_R_P = self.project(few.explicit(slice(None))[0])
         return Pivot(few, factor_R_R, sign, torch.linalg.solve_triangular(factor_R_R, rows_R_P, upper=False), None)
 
-    def absorb(self, pivot: Pivot) -> Tensor | None:
-        """Take a pivot; the new columns c_n as [N, R, R'], None where blocks are not held."""
+    def absorb(self, pivot: Pivot, follow: Callable[[slice, Tensor], None] | None = None) -> None:
+        """Take a pivot; `follow` is called with some points after the other and their new columns c_n, [n, R, q]."""
         before = self.columns_N_R_t.shape[2]
+        taken = len(self.signs_t) + len(pivot.factor_q_q)
+        width = len(self.factors) * self.factors.rows if self.kernel else self.factors.weights
+        grown = 16 * width * taken  # twice: what is kept is copied as it grows
+        if not fits(grown):
+            require(self.beside + grown, f"k: {taken} rows of {width} for the points taken", "lower k")
         self._keep(pivot)
-        if self.held_N_R_R is None and not self.kernel:
-            return None
-        if self.kernel:
-            columns_N_R_q = self.columns_N_R_t[..., before:]
-        else:
-            assert pivot.rows_q_P is not None
-            columns_N_R_q = self.factors.apply(pivot.rows_q_P)
-        if self.held_N_R_R is not None:
-            self.held_N_R_R.baddbmm_(columns_N_R_q, columns_N_R_q.mT, alpha=-pivot.sign)
-        return columns_N_R_q
+        if self.held_N_R_R is None and follow is None:
+            return
+        step = rows_per_chunk(40 * self.factors.rows * len(pivot.factor_q_q), self.signs_t.device)
+        for start in range(0, len(self), step):
+            part = slice(start, min(start + step, len(self)))
+            if self.kernel:
+                columns_n_R_q = self.columns_N_R_t[part, :, before:]
+            else:
+                assert pivot.rows_q_P is not None
+                columns_n_R_q = self.factors[part].apply(pivot.rows_q_P)
+            if self.held_N_R_R is not None:
+                self.held_N_R_R[part].baddbmm_(columns_n_R_q, columns_n_R_q.mT, alpha=-pivot.sign)
+            if follow is not None:
+                follow(part, columns_n_R_q)
 
     def _keep(self, pivot: Pivot) -> None:
-        count = len(pivot.factor_q_q)
+        count, before = len(pivot.factor_q_q), len(self.signs_t)
         if self.kernel:
             columns_N_R_q = chunked(
                 lambda part: self._columns_of(pivot, part),
                 len(self),
-                24 * self.factors.rows * (count + len(self.signs_t)),
+                24 * self.factors.rows * (count + before),
                 self.signs_t.device,
             )
-            self.columns_N_R_t = torch.cat([self.columns_N_R_t, columns_N_R_q], 2)
+            self.columns_N_R_t = torch.cat([self.columns_N_R_t, columns_N_R_q], 2) if before else columns_N_R_q
         else:
             assert pivot.rows_q_P is not None
-            self.rows_t_P = torch.cat([self.rows_t_P, pivot.rows_q_P])
+            self.rows_t_P = torch.cat([self.rows_t_P, pivot.rows_q_P]) if before else pivot.rows_q_P
         self.signs_t = torch.cat([self.signs_t, self.signs_t.new_full((count,), pivot.sign)])
 
     def _columns_of(self, pivot: Pivot, part: slice) -> Tensor:
@@ -165,15 +198,17 @@ class Blocks:
         cross_n_R_q = cross_n_m_R_R.permute(0, 2, 1, 3).flatten(2)
         if pivot.columns_q_t is not None:
             cross_n_R_q = cross_n_R_q - (self.columns_N_R_t[part] * self.signs_t) @ pivot.columns_q_t.T
-        upper_q_q = pivot.factor_q_q.T
-        found_n_R_q: Tensor = torch.linalg.solve_triangular(upper_q_q, cross_n_R_q, upper=True, left=False)
-        return found_n_R_q
+        # As one matrix: a batch of them would be met by a batch of copies of the factor.
+        found_nR_q: Tensor = torch.linalg.solve_triangular(
+            pivot.factor_q_q.T, cross_n_R_q.flatten(0, 1), upper=True, left=False
+        )
+        return found_nR_q.reshape(cross_n_R_q.shape)
 
     def _made(self, positions: Tensor | slice) -> Tensor:
         """K from the precision and what was taken."""
         factors = self.factors[positions]
         blocks_n_R_R = factors.own(self.precision)
-        _refuse_sharp(blocks_n_R_R)
+        self.largest = max(self.largest, _refuse_sharp(blocks_n_R_R))
         if self.known is not None:
             blocks_n_R_R = blocks_n_R_R - self.known.over(factors)
         if not len(self.signs_t):
@@ -189,8 +224,14 @@ class Blocks:
         width = 24 * factors.rows * len(self.signs_t)
         return blocks_n_R_R - chunked(known, len(factors), width, factors.device)
 
+    def _width(self) -> int:
+        """Bytes a point, while its block is made."""
+        taken = len(self.signs_t) if self.kernel else 0
+        return 8 * (self.factors.numbers + self.factors.rows * (4 * self.factors.rows + 2 * taken))
 
-def _refuse_sharp(blocks: Tensor) -> None:
+
+def _refuse_sharp(blocks: Tensor) -> float:
+    """The largest number on the diagonals, refused where too little would be left of the next points."""
     largest = float(blocks.diagonal(dim1=-2, dim2=-1).max()) if blocks.numel() else 0.0
     if not largest <= _MOST:
         raise ValueError(
@@ -198,16 +239,58 @@ def _refuse_sharp(blocks: Tensor) -> None:
             f" beyond {_MOST:.0e} rounding decides what the next one tells; give a larger precision, or rescale the"
             " features"
         )
+    return largest
 
 
 def together(few: Factors, precision: Precision, kernel: bool) -> Pivot:
     """The pivot that takes several points before any other."""
-    block_q_q = crossed(few, few, precision).permute(0, 2, 1, 3).flatten(2).flatten(0, 1)
-    factor_q_q = factor((block_q_q + block_q_q.T) / 2)
+    count, weights = len(few) * few.rows, few.weights
+    require(
+        8 * count * (count + max(count, 0 if kernel else weights)),
+        f"targets: matrices of {count} × {count} and {count} × {count if kernel else weights} for what"
+        f" {len(few)} of them tell together",
+        "use fewer targets",
+    )
+    factor_q_q = _factored(_gram(few, precision))
     if kernel:
         return Pivot(few, factor_q_q, 1, None, None)
-    rows_q_P = precision.solve(few.explicit(slice(None)).flatten(0, 1))
-    return Pivot(few, factor_q_q, 1, torch.linalg.solve_triangular(factor_q_q, rows_q_P, upper=False), None)
+    rows_q_P = rows_of(few, precision.solve)
+    step = rows_per_chunk(16 * count, few.device)
+    for start in range(0, weights, step):
+        some = slice(start, start + step)
+        rows_q_P[:, some] = torch.linalg.solve_triangular(factor_q_q, rows_q_P[:, some], upper=False)
+    return Pivot(few, factor_q_q, 1, rows_q_P, None)
+
+
+def rows_of(few: Factors, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """All rows of some factors, [m·R, P], each changed on the way.
+
+    >>> from natsel.information.factors import RowFactors
+    >>> rows_of(RowFactors(torch.ones(2, 1, 3)), lambda rows_q_P: 2 * rows_q_P).tolist()
+    [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
+    """
+
+    def work(part: slice) -> Tensor:
+        rows_m_R_P = few.explicit(part)
+        return change(rows_m_R_P.flatten(0, 1)).view(rows_m_R_P.shape)
+
+    return chunked(work, len(few), 32 * few.rows * few.weights, few.device).flatten(0, 1)
+
+
+def _gram(few: Factors, precision: Precision) -> Tensor:
+    """V_m H⁻¹ V_nᵀ of all pairs, [m·R, m·R]."""
+    count, rows = len(few), few.rows
+    block_m_R_m_R = torch.empty(count, rows, count, rows, dtype=torch.float64, device=few.device)
+    step = rows_per_chunk(16 * rows**2 * count, few.device)
+    for start in range(0, count, step):
+        part = slice(start, start + step)
+        block_m_R_m_R[:, :, part] = crossed(few, few[part], precision).permute(0, 2, 1, 3)
+    return symmetrise_(block_m_R_m_R.view(count * rows, count * rows))
+
+
+def _factored(block_q_q: Tensor) -> Tensor:
+    factor_q_q = factor_one_plus(block_q_q)
+    return factor(block_q_q) if factor_q_q is None else factor_q_q
 
 
 def applied(factors: Factors, rows_r_P: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ Jointly Gaussian features are the factors φ/√noise, one row a point, under th
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
 from natsel.capabilities import Capability
-from natsel.information.factors import Factors, OuterFactors, RowFactors
+from natsel.information.factors import Factors, OuterFactors
 from natsel.information.precision import Isotropic, Precision
 from natsel.memory import chunked
 from natsel.objectives.protocol import Objective, Reading
@@ -74,6 +75,7 @@ class FisherState(ABC):
     def add(self, position: int) -> float:
         """Take a point and return its gain."""
         gain = float(self.gains(torch.tensor([position])))
+        self.refuse_rounding(gain)
         self.take(position, 1)
         self.taken.append(position)
         self.total += gain
@@ -87,9 +89,12 @@ class FisherState(ABC):
         self.total = max(0.0, self.total - loss)
         return loss
 
+    def refuse_rounding(self, gain: float) -> None:  # noqa: B027
+        """Refuse to take a point by a gain that is nothing but rounding."""
+
     def each(self, positions: Tensor, work: Callable[[Tensor], Tensor], width: int = 0) -> Tensor:
         """Work on some positions after the other, within the memory budget; `width` in bytes a position."""
-        width = width or 32 * self.factors.rows**2
+        width = width or 48 * self.factors.rows**2
         return chunked(lambda part: work(positions[part]), len(positions), width, self.device)
 
     def _check_taken(self, positions: list[int]) -> None:
@@ -134,18 +139,18 @@ def target_space(belief: Belief, targets: Targets | None) -> tuple[Factors, Tens
         return factors, torch.full((len(factors),), 1 / len(factors), dtype=torch.float64, device=factors.device)
     weights_M = weights_M.to(factors.device)
     (counted_m,) = weights_M.nonzero(as_tuple=True)
-    return factors[counted_m], weights_M[counted_m] / weights_M.sum()
+    shares_M = weights_M / weights_M.sum()
+    return (factors, shares_M) if len(counted_m) == len(factors) else (factors[counted_m], shares_M[counted_m])
 
 
 def scaled(factors: Factors, scales_N: Tensor) -> Factors:
     """Factors times a number each.
 
+    >>> from natsel.information.factors import RowFactors
     >>> scaled(RowFactors(torch.ones(1, 1, 2)), torch.tensor([3.0])).explicit(slice(None)).tolist()
     [[[3.0, 3.0]]]
     """
-    if isinstance(factors, RowFactors):
-        return RowFactors(factors.rows_N_R_P * scales_N[:, None, None])
-    return OuterFactors(factors.features_N_D * scales_N[:, None], factors.outputs_N_C, factors.kind)
+    return replace(factors, scales_N=scales_N if factors.scales_N is None else factors.scales_N * scales_N)
 
 
 def refuse_weights(targets: Targets | None, name: str, instead: str) -> None:

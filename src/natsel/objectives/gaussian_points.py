@@ -14,41 +14,86 @@ noise is that small the points keep features of their own, and what a label sett
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, GaussianFeatures, GaussianSamples, Targets
-from natsel.memory import chunked, rows_per_chunk
+from natsel.memory import chunked, fits, rows_per_chunk
 
 _ROUNDING = 1e-14
 # Var f / noise: from here on points keep features of their own, and up to here those leave gains six digits.
 _SHARP, _MOST = 1e8, 1e20
 # Shares of noise this small, and correlations this near to 1, leave 1 − ρ² too few digits.
 _SMALL, _NEAR = 1e-6, 1e-3
+# Tables of N × D that a state may keep at once: before and after the targets, or of points and of targets twice.
+_TABLES = 4
 
 
-def matched(belief: Belief, targets: Targets | None) -> tuple[GaussianFeatures, GaussianFeatures]:
-    """Pool and targets as jointly Gaussian beliefs in one space of features, draws moment-matched.
+class Features(Protocol):
+    """A table [N, D] that is held, or made where it is looked at."""
+
+    @property
+    def shape(self) -> torch.Size: ...
+    def __getitem__(self, positions: Any) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """Φ of draws with weights, √w_k (mean_nk − Σ_k w_k mean_nk), made where it is looked at.
+
+    >>> Centred(torch.tensor([[0.0, 2.0]]), torch.tensor([1.0, 0.0], dtype=torch.float64))[0].tolist()
+    [0.0, 0.0]
+    """
+
+    mean_N_K: Tensor
+    weights_K: Tensor
+
+    def __getitem__(self, positions: Any) -> Tensor:
+        mean_n_K = self.mean_N_K[positions].double()
+        return (mean_n_K - (mean_n_K @ self.weights_K)[..., None]) * self.weights_K.sqrt()
+
+    @property
+    def shape(self) -> torch.Size:
+        """N × K."""
+        return self.mean_N_K.shape
+
+
+def matched(belief: Belief, targets: Targets | None) -> tuple["Points", "Points"]:
+    """Pool and targets that count as jointly Gaussian points in one space of features, draws moment-matched.
 
     >>> belief = GaussianFeatures([[1.0, 0.0]])
-    >>> matched(belief, Targets(belief))[1].features_N_D.tolist()
-    [[1.0, 0.0]]
+    >>> matched(belief, Targets(belief))[1].start_N.tolist()
+    [1.0]
     """
     assert targets is not None
-    found = [
-        part.features() if isinstance(part, GaussianSamples) else part
-        for part in (belief, targets.belief.to(belief.device))
-    ]
-    pool, other = found
-    assert isinstance(pool, GaussianFeatures)
-    assert isinstance(other, GaussianFeatures)
+    counted = None if targets.weights_M is None else targets.weights_M.nonzero()[:, 0]
+    # Targets of weight 0 are not looked at.
+    some = targets.belief if counted is None or len(counted) == len(targets.belief) else targets.belief[counted]
+    pool, other = points_of(belief), points_of(some.to(belief.device))
     if pool.features_N_D.shape[1] != other.features_N_D.shape[1]:
         raise ValueError(
             f"targets: they have {other.features_N_D.shape[1]} features and the pool {pool.features_N_D.shape[1]};"
             " believe about both with one fitted model, natsel.models.believe_both"
         )
     return pool, other
+
+
+def points_of(belief: Belief) -> "Points":
+    """The points of a belief; draws are moment-matched, with noise E v.
+
+    >>> points_of(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]])).noise_N.tolist()
+    [0.5]
+    """
+    if isinstance(belief, GaussianFeatures):
+        return Points(belief.features_N_D, belief.noise_N)
+    assert isinstance(belief, GaussianSamples)
+    weights_K, variance_N_K = belief.log_weights_K.exp(), belief.variance_N_K
+    count, draws = variance_N_K.shape
+    noise_N = chunked(lambda part: variance_N_K[part].double() @ weights_K, count, 16 * draws, belief.device)
+    return Points(Centred(belief.mean_N_K, weights_K), noise_N)
 
 
 def sharpened(*groups: "Points") -> bool:
@@ -72,27 +117,47 @@ def sharpened(*groups: "Points") -> bool:
 class Points:
     """Variances of points given the labels seen so far."""
 
-    def __init__(self, features_N_D: Tensor, noise_N: Tensor, known: tuple[Tensor, Tensor] | None = None) -> None:
+    def __init__(self, features_N_D: Features, noise_N: Tensor, known: tuple[Tensor, Tensor] | None = None) -> None:
         self.features_N_D, self.noise_N, self.known = features_N_D, noise_N, known
         self.rows_T_D = noise_N.new_empty(0, features_N_D.shape[1])
+        self.sharp = False
+        self.shares: list[float] = []
         self.left_N_D: Tensor | None = None
-        self.start_N = self.variance_N = self._per_point(self._unseen)
+        self.start_N = self.variance_N = self._per_point(lambda part: self._unseen(self._features(part)))
 
     def sharpen(self) -> None:
-        """Keep features of their own from here on, before any label was seen."""
-        self.left_N_D = self._per_point(self._settled)
-        self.start_N = self.variance_N = self._lengths(self.left_N_D)
+        """Let features be scaled down from here on, before any label was seen."""
+        self.sharp = True
+        self.keep_left()
+        self.start_N = self.variance_N = self._lengths()
+
+    def keep_left(self) -> None:
+        """Keep what is left of features, where that fits the memory budget; else it is made again when asked for."""
+        if fits(8 * _TABLES * self.features_N_D.shape[0] * self.features_N_D.shape[1]):
+            self.left_N_D = self._per_point(self.left)
 
     def __len__(self) -> int:
         return len(self.noise_N)
 
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Features in float64 and noise of some points."""
-        return self.features_N_D[positions].double(), self.noise_N[positions]
+        return self._features(positions), self.noise_N[positions]
+
+    def left(self, positions: Any) -> Tensor:
+        """What labels left of the features of some points, [n, D]: φ − Σ_t (φ·w_t) w_t, or scaled down where sharp."""
+        if self.left_N_D is not None:
+            return self.left_N_D[positions]
+        features_n_D = self._features(positions)
+        if not self.sharp:
+            return features_n_D - (features_n_D @ self.rows_T_D.T) @ self.rows_T_D
+        left_n_D = self._settled(features_n_D)
+        for row_D, share in zip(self.rows_T_D, self.shares, strict=True):
+            left_n_D.addr_(left_n_D @ row_D, row_D, alpha=-share)
+        return left_n_D
 
     def told(self) -> Tensor:
         """How much of Var f goes by what is `known`: Σ_r c_r (φ·v_r)², never negative."""
-        return self._per_point(self._told)
+        return self._per_point(lambda part: self._told(self._features(part)))
 
     def keep(self, position: int) -> float:
         """The share of the variance of a point that its own label leaves; no other point keeps less."""
@@ -102,9 +167,9 @@ class Points:
     def row(self, position: int) -> Tensor | None:
         """w of a point's label; None where it has nothing left to tell, lest a row be made of rounding."""
         left, noise = float(self.variance_N[position]), float(self.noise_N[position])
-        if self.left_N_D is not None:
-            return self.left_N_D[position] / math.sqrt(left + noise) if left > 0 else None
-        feature_D = self.features_N_D[position].double()
+        if self.sharp:
+            return self.left([position])[0] / math.sqrt(left + noise) if left > 0 else None
+        feature_D = self._features([position])[0]
         if not left > _ROUNDING * float(feature_D.square().sum()):
             return None
         away_D: Tensor = feature_D - self.rows_T_D.T @ (self.rows_T_D @ feature_D)
@@ -115,24 +180,31 @@ class Points:
 
     def explain(self, row_D: Tensor, keep: float) -> Tensor:
         """Take a row's share from every point, and say what each lost."""
-        before_N = self.variance_N
+        before_N, share = self.variance_N, 1 / (1 + math.sqrt(keep)) if self.sharp else 1.0
+        features = self.left if self.sharp and self.left_N_D is not None else self._features
+        along_N = None
+        if self.left_N_D is not None or not self.sharp:
+            along_N = self._per_point(lambda part: features(part) @ row_D)
         if self.left_N_D is not None:
-            along_N = self._per_point(lambda left_n_D: left_n_D @ row_D, self.left_N_D)
-            self.left_N_D.addr_(along_N, row_D, alpha=-1 / (1 + math.sqrt(keep)))
-            self.variance_N = torch.minimum(self._lengths(self.left_N_D), before_N)
+            assert along_N is not None
+            self.left_N_D.addr_(along_N, row_D, alpha=-share)
+        self.rows_T_D = torch.cat([self.rows_T_D, row_D[None]])
+        self.shares.append(share)
+        if self.sharp:
+            self.variance_N = torch.minimum(self._lengths(), before_N)
             return before_N - self.variance_N
-        explained_N = self._per_point(lambda features_n_D: (features_n_D @ row_D).square())
+        assert along_N is not None
         # Cauchy and Schwarz: no point can lose more than this, whatever rounding says.
-        explained_N = torch.minimum(explained_N, before_N * (1 - keep))
+        explained_N = torch.minimum(along_N.square_(), before_N * (1 - keep))
         self.variance_N = before_N - explained_N
         return explained_N
 
     def take(self, position: int, row_D: Tensor) -> Tensor:
         """See the label of one of these points."""
-        explained_N = self.explain(row_D, self.keep(position))
-        if self.left_N_D is None:
-            self.rows_T_D = torch.cat([self.rows_T_D, row_D[None]])
-        return explained_N
+        return self.explain(row_D, self.keep(position))
+
+    def _features(self, positions: Any) -> Tensor:
+        return self.features_N_D[positions].double()
 
     def _unseen(self, features_n_D: Tensor) -> Tensor:
         """Var f before any label was seen."""
@@ -152,13 +224,12 @@ class Points:
         loss_R = strength_R / (1 + strength_R + (1 + strength_R).sqrt())
         return features_n_D - (features_n_D @ vectors_R_D.T * loss_R) @ vectors_R_D
 
-    def _lengths(self, left_N_D: Tensor) -> Tensor:
-        return self._per_point(lambda left_n_D: left_n_D.square().sum(1), left_N_D)
+    def _lengths(self) -> Tensor:
+        return self._per_point(lambda part: self.left(part).square().sum(1))
 
-    def _per_point(self, work: Callable[[Tensor], Tensor], of_N_D: Tensor | None = None) -> Tensor:
-        features_N_D = self.features_N_D if of_N_D is None else of_N_D
-        count, width = features_N_D.shape
-        return chunked(lambda part: work(features_N_D[part].double()), count, 24 * width, features_N_D.device)
+    def _per_point(self, work: Callable[[slice], Tensor]) -> Tensor:
+        count, width = self.features_N_D.shape
+        return chunked(work, count, 32 * width, self.noise_N.device)
 
 
 def log_open(white_n_D: Tensor, white_m_D: Tensor, open_n: Tensor, open_m: Tensor) -> Tensor:

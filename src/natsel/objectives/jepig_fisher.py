@@ -17,13 +17,17 @@ from torch import Tensor
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures
 from natsel.information.fisher import log_det_one_plus
-from natsel.information.precision import Precision
+from natsel.information.in_place import both_sides_, columns_, factor_one_plus, symmetrise_
+from natsel.information.precision import Dense, Precision
+from natsel.memory import require
 from natsel.objectives.epig_jensen import EPIGJensen
 from natsel.objectives.fisher_blocks import Blocks, Gram, Pivot, factor, together
 from natsel.objectives.fisher_state import FisherState, refuse_weights, scaled, target_space
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.pig import JPIG
 from natsel.objectives.protocol import Reading, serves
+
+_TINY = 1e-5
 
 
 @serves(JEPIG, FisherFactors, FisherRows)
@@ -50,12 +54,19 @@ class FisherJEPIG(FisherState):
         if count < weights:
             pivot = together(targets, self.precision, kernel)
             self.available = float(pivot.factor_q_q.diagonal().log().sum())
-            known = pivot if kernel else Gram(rows_r_P=pivot.rows_q_P)
+            known, beside = (pivot, 0) if kernel else (Gram(rows_r_P=pivot.rows_q_P), 8 * count * weights)
         else:
+            inverses = 1 if isinstance(self.precision, Dense) else 0
+            require(
+                8 * (2 + inverses) * weights**2,
+                f"targets: {2 + inverses} matrices of {weights} × {weights} for what they tell of the weights",
+                f"use fewer features or targets{', a Kronecker or diagonal precision' if inverses else ''}",
+            )
             known, self.available = learnt(targets.fisher(), self.precision)
-        self.before = Blocks(self.factors, self.precision, kernel)
-        self.after = Blocks(self.factors, self.precision, kernel, known)
-        self.first = len(self.after.signs_t)
+            beside = 8 * (1 + inverses) * weights**2
+        self.before = Blocks(self.factors, self.precision, kernel, tables=3, beside=beside)
+        self.after = Blocks(self.factors, self.precision, kernel, known, tables=3, beside=beside)
+        self.base, self.first = beside, len(self.after.signs_t)
         self.told_N_R_R: Tensor | None = None
         if self.before.held_N_R_R is not None:
             self.told_N_R_R = self._told(torch.arange(len(self.factors), device=self.device))
@@ -73,11 +84,18 @@ class FisherJEPIG(FisherState):
         return self.each(positions, work, 64 * self.factors.rows**2)
 
     def take(self, position: int, sign: int) -> None:
+        told_N_R_R = self.told_N_R_R
         for blocks, towards in ((self.before, -sign), (self.after, sign)):
-            columns_N_R_R = blocks.absorb(blocks.pivot(position, sign))
-            if self.told_N_R_R is not None:
-                assert columns_N_R_R is not None
-                self.told_N_R_R.baddbmm_(columns_N_R_R, columns_N_R_R.mT, alpha=towards)
+            pivot = blocks.pivot(position, sign)
+            if told_N_R_R is None:
+                blocks.absorb(pivot)
+                continue
+
+            def follow(part: slice, columns_n_R_R: Tensor, towards: int = towards) -> None:
+                told_N_R_R[part].baddbmm_(columns_n_R_R, columns_n_R_R.mT, alpha=towards)
+
+            blocks.absorb(pivot, follow)
+        self.before.beside, self.after.beside = self.base + self.after.kept, self.base + self.before.kept
 
     def _told(self, positions: Tensor) -> Tensor:
         """T of some points, from what is kept."""
@@ -93,7 +111,7 @@ class FisherJEPIG(FisherState):
                 told_n_R_R = told_n_R_R + (towards * columns_n_R_t * blocks.signs_t[first:]) @ columns_n_R_t.mT
             return told_n_R_R
 
-        width = 32 * self.factors.rows * (self.factors.rows + len(self.after.signs_t))
+        width = 8 * self.factors.numbers + 32 * self.factors.rows * (self.factors.rows + len(self.after.signs_t))
         return self.each(positions, work, width)
 
     @property
@@ -129,7 +147,7 @@ class FisherJEPIG(FisherState):
 
 
 def learnt(fisher_P_P: Tensor, precision: Precision) -> tuple[Gram, float]:
-    """H⁻¹ − (H + F)⁻¹, what labels with so much information take away, and the nats they tell.
+    """H⁻¹ − (H + F)⁻¹, what labels with so much information take away, in the place of F, and the nats they tell.
 
         L Lᵀ = H,  X = L⁻¹ F L⁻ᵀ:      L⁻ᵀ (I + X)⁻¹ X L⁻¹,      ½ ln det(I + X)
 
@@ -138,11 +156,18 @@ def learnt(fisher_P_P: Tensor, precision: Precision) -> tuple[Gram, float]:
     >>> known.matrix_P_P.item(), round(nats, 4)
     (0.75, 0.6931)
     """
-    factor_P_P = torch.linalg.cholesky(precision.dense(len(fisher_P_P)))
-    half_P_P = torch.linalg.solve_triangular(factor_P_P, fisher_P_P, upper=False)
-    white_P_P = torch.linalg.solve_triangular(factor_P_P, half_P_P.T, upper=False)
-    white_P_P = (white_P_P + white_P_P.T) / 2
-    share_P_P = torch.cholesky_solve(white_P_P, factor(white_P_P))
-    half_P_P = torch.linalg.solve_triangular(factor_P_P.T, share_P_P, upper=True)
-    known_P_P = torch.linalg.solve_triangular(factor_P_P.T, half_P_P.T, upper=True)
-    return Gram(matrix_P_P=(known_P_P + known_P_P.T) / 2), 0.5 * float(log_det_one_plus(white_P_P[None]))
+    white_P_P = both_sides_(fisher_P_P, precision.white)
+    factor_P_P = factor_one_plus(white_P_P)
+    if factor_P_P is None:  # refused there, or repaired
+        factor_P_P = factor(white_P_P)
+    trace_of, square = float(white_P_P.diagonal().sum()), float(torch.linalg.vector_norm(white_P_P)) ** 2
+    # Where I + X would lose the digits of X, two terms of the series are exact.
+    nats = 0.5 * (trace_of - square / 2) if square < _TINY**2 else float(factor_P_P.diagonal().log().sum())
+
+    def share(columns_P_p: Tensor) -> Tensor:
+        half_P_p = torch.linalg.solve_triangular(factor_P_P, columns_P_p, upper=False)
+        found_P_p: Tensor = torch.linalg.solve_triangular(factor_P_P.T, half_P_p, upper=True)
+        return found_P_p
+
+    share_P_P = symmetrise_(columns_(white_P_P, share))
+    return Gram(matrix_P_P=both_sides_(share_P_P, precision.coloured)), nats

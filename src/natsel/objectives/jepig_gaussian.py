@@ -15,8 +15,9 @@ from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
+from natsel.information.explained import triangle
 from natsel.information.gaussian import log_det_gain
-from natsel.memory import rows_per_chunk
+from natsel.memory import require, rows_per_chunk
 from natsel.objectives.gaussian_points import Points, matched, sharpened
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.protocol import Reading, serves
@@ -32,14 +33,13 @@ class GaussianJEPIG:
     worth_racing: ClassVar[bool] = False
 
     def __init__(self, objective: JEPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
-        pool, targets = matched(belief, reading.targets)
         if reading.targets is not None and reading.targets.weights_M is not None:
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
-        self.before = Points(pool.features_N_D, pool.noise_N)
-        self.sharp = sharpened(self.before, Points(targets.features_N_D, targets.noise_N))
+        self.before, targets = matched(belief, reading.targets)
+        self.sharp = sharpened(self.before, targets)
         self.known = directions(targets, self.sharp)
         self.available = 0.5 * float(self.known[1].log1p().sum())
-        self.after = Points(pool.features_N_D, pool.noise_N, self.known)
+        self.after = Points(self.before.features_N_D, self.before.noise_N, self.known)
         if self.sharp:
             self.after.sharpen()
         self.told_N = self.after.told()
@@ -80,35 +80,40 @@ class GaussianJEPIG:
         features_B_D, noise_B = self.before.at(positions.to(self.told_N.device))
         after = Points(features_B_D, noise_B, self.known)
         after.sharpen()
-        assert after.left_N_D is not None
-        return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left_N_D, noise_B))
+        return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left(slice(None)), noise_B))
 
 
-def directions(targets: GaussianFeatures, sharp: bool = False) -> tuple[Tensor, Tensor]:
+def directions(targets: Points, sharp: bool = False) -> tuple[Tensor, Tensor]:
     """What target labels tell about the weights: directions v_r as [R, D], and σ_r², the precision gained along each.
 
     `sharp` keeps the digits of weak directions beside strong ones, which sums of squares would lose, at twice the cost.
 
-    >>> directions(GaussianFeatures([[2.0, 0.0]], noise=0.5))[1]
+    >>> directions(Points(torch.tensor([[2.0, 0.0]]), torch.tensor([0.5], dtype=torch.float64)))[1]
     tensor([8.0000], dtype=torch.float64)
     """
     count, width = targets.features_N_D.shape
+    # Copies that a decomposition works with: seven for singular values, four for eigenvalues.
+    copies, side = (7, count) if count <= width else (7 if sharp else 4, width)
+    require(
+        8 * copies * side * width,
+        f"targets: {copies} matrices of {side} × {width} for what {count} of them tell together",
+        "use fewer targets" if count <= width else "use fewer features",
+    )
+
+    def scaled(part: slice) -> Tensor:
+        return targets.features_N_D[part].double() * targets.noise_N[part].rsqrt()[:, None]
+
     if count <= width:
-        scaled_M_D = targets.features_N_D.double() / targets.noise_N.sqrt()[:, None]
-        _, singular_R, vectors_R_D = torch.linalg.svd(scaled_M_D, full_matrices=False)
+        _, singular_R, vectors_R_D = torch.linalg.svd(scaled(slice(None)), full_matrices=False)
         return vectors_R_D, singular_R.square()
-    precision_D_D = root_D_D = targets.noise_N.new_zeros(width, width)
-    step = rows_per_chunk(16 * width, targets.device)
-    for start in range(0, count, step):
-        part = targets[start : start + step]
-        scaled_m_D = part.features_N_D.double() * part.noise_N.rsqrt()[:, None]
-        if sharp:
-            root_D_D = torch.linalg.qr(torch.cat([root_D_D, scaled_m_D]), mode="r").R
-        else:
-            precision_D_D += scaled_m_D.T @ scaled_m_D
     if sharp:
-        _, singular_D, vectors_D_D = torch.linalg.svd(root_D_D)
+        _, singular_D, vectors_D_D = torch.linalg.svd(triangle(scaled, count, width, targets.noise_N.device))
         return vectors_D_D, singular_D.square()
+    precision_D_D = targets.noise_N.new_zeros(width, width)
+    step = rows_per_chunk(16 * width, targets.noise_N.device)
+    for start in range(0, count, step):
+        scaled_m_D = scaled(slice(start, start + step))
+        precision_D_D.addmm_(scaled_m_D.T, scaled_m_D)
     strength_D, vectors_D_D = torch.linalg.eigh(precision_D_D)
     return vectors_D_D.T, strength_D.clamp_min_(0)
 

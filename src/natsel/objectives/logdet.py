@@ -21,8 +21,11 @@ from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
 from natsel.information.similarity import Kernel, joined
 from natsel.information.taken import Taken, logdet
+from natsel.memory import require
 from natsel.objectives.protocol import Facts, Objective, Reading, serves
 from natsel.objectives.similarity import OneGradient, Similar, read_gradients
+
+_MOST = 1e12  # of s/ridge: what is left of such numbers has three digits
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class LogDetState(Similar):
         scale = objective.ridge**-0.5
         self.held = [] if held is None else [held.scaled(scale)]
         self.points = Taken(self.gradients.scaled(scale), self.held)
+        if self.held:
+            _refuse_sharp(self.points, *self.held)
         self.total = 0.0
 
     def scores(self) -> Tensor:
@@ -120,6 +125,7 @@ class LogDetState(Similar):
 
     def add(self, position: int) -> float:
         """Take a point."""
+        _refuse_sharp(self.points)
         gain = float(self.gains(torch.tensor([position])))
         self.points.take(position)
         self.total += gain
@@ -151,7 +157,9 @@ class LogDetMIState(Similar):
         self.held = [] if held is None else [held.scaled(scale)]
         self.eta = objective.eta
         counts = [1.0] * len(self.held) + [self.eta]
-        self.before, self.after = Taken(rows, self.held), Taken(rows, [*self.held, *self.aims], counts)
+        self.after = Taken(rows, [*self.held, *self.aims], counts, tables=2)
+        self.before = Taken(rows, self.held, tables=2)
+        _refuse_sharp(self.after, *self.aims, *self.held)
         # A sum of squares, so that the smallest scores keep their digits.
         self.told_N = self.after.told_N_G[:, -1]
         self.total = 0.0
@@ -181,12 +189,24 @@ class LogDetMIState(Similar):
     def value(self, positions: Tensor) -> float:
         """I_f(A; targets | held) from whole matrices: the reference."""
         some, held = self.before.kernel[positions.to(self.gradients.device)], self.held
+        count = sum(len(group) for group in (*self.aims, *held))
+        require(32 * count**2, f"targets and given: matrices of {count} × {count} similarities", "pass fewer of them")
         points = [some, *self.aims]
         left = [[_left(one, other, held) for other in points] for one in points]
         (own_B_B, cross_B_M), (_, aims_M_M) = left
         own_B_B, aims_M_M = (part + torch.eye(len(part)).to(part) for part in (own_B_B, aims_M_M))
         told_B_B = cross_B_M @ torch.linalg.solve(aims_M_M, cross_B_M.T) * self.eta**2
         return float(torch.logdet(own_B_B) - torch.logdet(own_B_B - told_B_B)) if len(some) else 0.0
+
+
+def _refuse_sharp(points: Taken, *others: Kernel) -> None:
+    """Refuse a ridge that is next to nothing beside similarities: what points leave of each other is a difference."""
+    largest = max(float(own.max()) for own in (points.own_N, *(other.own() for other in others)))
+    if not largest <= _MOST:
+        raise ValueError(
+            f"ridge: similarities are up to {largest:.1g} times as large, and beyond {_MOST:.0e} rounding decides what"
+            " the next point adds; give a larger ridge, or take cosines"
+        )
 
 
 def _left(one: Kernel, other: Kernel, held: list[Kernel]) -> Tensor:

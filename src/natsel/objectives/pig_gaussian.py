@@ -9,47 +9,69 @@ spec 06, Q3c.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures
-from natsel.beliefs.updates import gaussian_update
+from natsel.beliefs.updates import Update, gaussian_update
 from natsel.capabilities import Capability
-from natsel.memory import chunked, rows_per_chunk
+from natsel.memory import chunked, fits, require, rows_per_chunk
 from natsel.objectives.gaussian_points import log_open
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.protocol import Reading, serves
 
+# Tables of N × D that a state may keep at once: two sides, each before and after a label.
+_TABLES = 4
+
 
 class Points:
-    """Labelled points with features: what is expected of each, and how far its label is from it."""
+    """Labelled points with features: what is expected of each, and how far its label is from it.
 
-    def __init__(self, features_N_D: Tensor, noise_N: Tensor, gap_N: Tensor) -> None:
-        self.features_N_D, self.noise_N, self.gap_N = features_N_D.double(), noise_N, gap_N
+    What labels did to the features is written out where it fits the memory budget, and done again where they are
+    looked at where it does not.
+    """
 
-    @property
+    def __init__(self, features_N_D: Tensor, noise_N: Tensor, gap_N: Tensor, updates: tuple[Update, ...] = ()) -> None:
+        self.features_N_D, self.noise_N, self.gap_N, self.updates = features_N_D, noise_N, gap_N, updates
+
+    def at(self, rows: Tensor | slice) -> Tensor:
+        """Features of some points in float64."""
+        features_n_D = self.features_N_D[rows].double()
+        for update in self.updates:
+            features_n_D = update.features(features_n_D)
+        return features_n_D
+
+    @cached_property
     def variance_N(self) -> Tensor:
         """S: the variance of each label."""
-        return self.features_N_D.square().sum(1) + self.noise_N
+        return self.each(lambda part: self.at(part).square().sum(1)) + self.noise_N
 
     def given(self, other: "Points", which: Tensor | None = None) -> "Points":
         """These points once the labels of others are known."""
         rows = slice(None) if which is None else which
-        update = gaussian_update(other.features_N_D[rows], other.noise_N[rows], other.gap_N[rows])
-        gap_N = self.gap_N - update.mean(self.features_N_D)
-        return Points(update.features(self.features_N_D), self.noise_N, gap_N)
+        update = gaussian_update(other.at(rows), other.noise_N[rows], other.gap_N[rows])
+        gap_N = self.gap_N - self.each(lambda part: update.mean(self.at(part)))
+        if not fits(8 * _TABLES * self.features_N_D.numel()):
+            return Points(self.features_N_D, self.noise_N, gap_N, (*self.updates, update))
+        return Points(self.each(lambda part: update.features(self.at(part))), self.noise_N, gap_N)
 
-    def log_density(self) -> Tensor:
-        """ln N(y; mean, S), one a point."""
-        variance_N = self.variance_N
-        return -0.5 * (self.gap_N.square() / variance_N + (2 * math.pi * variance_N).log())
+    def log_density(self, rows: Tensor | slice = slice(None)) -> Tensor:
+        """ln N(y; mean, S) of some labels."""
+        variance_n = self.variance_N[rows]
+        return -0.5 * (self.gap_N[rows].square() / variance_n + (2 * math.pi * variance_n).log())
 
     def log_joint(self, which: Tensor) -> float:
         """ln of the joint density of some labels."""
         rows = which.to(self.gap_N.device)
-        return gaussian_update(self.features_N_D[rows], self.noise_N[rows], self.gap_N[rows]).log_evidence
+        return gaussian_update(self.at(rows), self.noise_N[rows], self.gap_N[rows]).log_evidence
+
+    def each(self, work: Callable[[slice], Tensor]) -> Tensor:
+        """Work on some points after the other, within the memory budget."""
+        return chunked(work, len(self.gap_N), 40 * self.features_N_D.shape[1], self.gap_N.device)
 
 
 class GaussianKnown(ABC):
@@ -93,13 +115,13 @@ class GaussianPIG(GaussianKnown):
 
     def scores(self) -> Tensor:
         """PIG of every label by itself."""
-        return self._pig(self.points, self.targets)
+        return self._pig(
+            self.points, self.targets, torch.arange(len(self.points.gap_N), device=self.points.gap_N.device)
+        )
 
     def gains(self, positions: Tensor) -> Tensor:
         """PIG of each position once the labels so far are known."""
-        points, targets = self.now
-        rows = positions.to(points.gap_N.device)
-        return self._pig(Points(points.features_N_D[rows], points.noise_N[rows], points.gap_N[rows]), targets)
+        return self._pig(*self.now, positions.to(self.points.gap_N.device))
 
     def add(self, position: int) -> float:
         """Take a point: candidates and targets learn its label."""
@@ -123,32 +145,38 @@ class GaussianPIG(GaussianKnown):
             return self.targets.gap_N.new_full((count,), 1 / count)
         return self.weights_M / self.weights_M.sum()
 
-    def _pig(self, points: Points, targets: Points) -> Tensor:
-        scale_N, scale_M = points.variance_N.rsqrt(), targets.variance_N.rsqrt()
-        z_N, z_M, share_M = points.gap_N * scale_N, targets.gap_N * scale_M, self._shares()
-        open_N, open_M = points.noise_N * scale_N.square(), targets.noise_N * scale_M.square()
-        aims_M_D = targets.features_N_D * scale_M[:, None]
-        step = rows_per_chunk(8 * (aims_M_D.shape[1] + 8), z_N.device)
+    def _pig(self, points: Points, targets: Points, rows: Tensor) -> Tensor:
+        scale_M, share_M = targets.variance_N.rsqrt(), self._shares()
+        z_M, open_M = targets.gap_N * scale_M, targets.noise_N * scale_M.square()
+        count, width = targets.features_N_D.shape
+        step = rows_per_chunk(16 * (width + 8), z_M.device)
+        parts = [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+        def white(some: slice) -> Tensor:
+            return targets.at(some) * scale_M[some, None]
+
+        held = [white(some) for some in parts] if fits(16 * count * width) else None
 
         def work(part: slice) -> Tensor:
-            total_n = torch.zeros_like(z_N[part])
-            features_n_D = points.features_N_D[part] * scale_N[part, None]
-            for aims_m_D, z_m, open_m, share_m in zip(
-                *(torch.split(all_M, step) for all_M in (aims_M_D, z_M, open_M, share_M)), strict=True
-            ):
-                log_open_n_m = log_open(features_n_D, aims_m_D, open_N[part], open_m)
+            which_n = rows[part]
+            scale_n = points.variance_N[which_n].rsqrt()
+            z_n_1, open_n = (points.gap_N[which_n] * scale_n)[:, None], points.noise_N[which_n] * scale_n.square()
+            features_n_D, total_n = points.at(which_n) * scale_n[:, None], torch.zeros_like(scale_n)
+            for number, some in enumerate(parts):
+                aims_m_D, z_m = white(some) if held is None else held[number], z_M[some]
+                log_open_n_m = log_open(features_n_D, aims_m_D, open_n, open_M[some])
                 rho_n_m = features_n_D @ aims_m_D.T
-                z_n_1, square_n_m, open_n_m = z_N[part, None], rho_n_m.square(), log_open_n_m.exp()
+                square_n_m, open_n_m = rho_n_m.square(), log_open_n_m.exp()
                 # Two forms of one number: the first keeps its digits where ρ is small, the second where it is near 1.
                 misfit_n_m = torch.where(
                     square_n_m < 0.5,
                     (square_n_m * (z_n_1.square() + z_m.square()) - 2 * rho_n_m * z_n_1 * z_m) / open_n_m,
                     (z_m - rho_n_m * z_n_1).square() / open_n_m - z_m.square(),
                 )
-                total_n -= 0.5 * ((log_open_n_m + misfit_n_m) @ share_m)
+                total_n -= 0.5 * ((log_open_n_m + misfit_n_m) @ share_M[some])
             return total_n
 
-        return chunked(work, len(z_N), 80 * min(step, len(z_M)), z_N.device)
+        return chunked(work, len(rows), 80 * min(step, count) + 24 * width, z_M.device)
 
 
 @serves(JPIG, GaussianFeatures)
@@ -159,6 +187,12 @@ class GaussianJPIG(GaussianKnown):
         super().__init__(objective, belief, reading)
         if self.weights_M is not None:
             raise ValueError("target weights: JPIG takes all targets together and has no use for them; use PIG")
+        count, width = self.targets.features_N_D.shape
+        require(
+            64 * count * width,
+            f"targets: eight matrices of {count} × {width} for what their labels tell together",
+            "use fewer targets",
+        )
         self.informed = self.points.given(self.targets)
         self.before, self.after = self.points, self.informed
 
@@ -169,7 +203,7 @@ class GaussianJPIG(GaussianKnown):
     def gains(self, positions: Tensor) -> Tensor:
         """ln p(y|labels so far, y*_1..M) − ln p(y|labels so far) of each position."""
         rows = positions.to(self.points.gap_N.device)
-        return (self.after.log_density() - self.before.log_density())[rows]
+        return self.after.log_density(rows) - self.before.log_density(rows)
 
     def add(self, position: int) -> float:
         """Take a point on both sides."""

@@ -25,6 +25,8 @@ from natsel import information as info
 from natsel.beliefs import Belief, CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
 from natsel.information.mutual import share_of_others
+from natsel.memory import chunked
+from natsel.objectives.gaussian_points import points_of
 from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective, Reading, serves
 
 LN_2 = math.log(2)
@@ -86,14 +88,10 @@ def _(objective: Entropy, belief: CategoricalSamples, reading: Reading) -> Tenso
     return info.predictive_entropy(*draws(belief))
 
 
-@pointwise(Entropy, GaussianSamples)
-def _(objective: Entropy, belief: GaussianSamples, reading: Reading) -> Tensor:
-    return info.moment_matched_entropy(belief.mean_N_K, belief.variance_N_K, belief.log_weights_K)
-
-
-@pointwise(Entropy, GaussianFeatures)
-def _(objective: Entropy, belief: GaussianFeatures, reading: Reading) -> Tensor:
-    return info.normal_entropy(belief.features_N_D.double().square().sum(1) + belief.noise_N)
+@pointwise(Entropy, GaussianSamples, GaussianFeatures)
+def _(objective: Entropy, belief: GaussianSamples | GaussianFeatures, reading: Reading) -> Tensor:
+    points = points_of(belief)
+    return info.normal_entropy(points.start_N + points.noise_N)
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,13 @@ def _(objective: ExpectedEntropy, belief: CategoricalSamples, reading: Reading) 
 
 @pointwise(ExpectedEntropy, GaussianSamples)
 def _(objective: ExpectedEntropy, belief: GaussianSamples, reading: Reading) -> Tensor:
-    return info.normal_entropy(belief.variance_N_K.double()) @ belief.log_weights_K.exp()
+    variance_N_K, weights_K = belief.variance_N_K, belief.log_weights_K.exp()
+    return chunked(
+        lambda part: info.normal_entropy(variance_N_K[part].double()) @ weights_K,
+        len(belief),
+        32 * len(weights_K),
+        belief.device,
+    )
 
 
 @pointwise(ExpectedEntropy, GaussianFeatures)
@@ -212,14 +216,9 @@ def _(objective: Variance, belief: CategoricalSamples, reading: Reading) -> Tens
     return info.variance(*draws(belief))
 
 
-@pointwise(Variance, GaussianSamples)
-def _(objective: Variance, belief: GaussianSamples, reading: Reading) -> Tensor:
-    return belief.features().features_N_D.square().sum(1)
-
-
-@pointwise(Variance, GaussianFeatures)
-def _(objective: Variance, belief: GaussianFeatures, reading: Reading) -> Tensor:
-    return belief.features_N_D.double().square().sum(1)
+@pointwise(Variance, GaussianSamples, GaussianFeatures)
+def _(objective: Variance, belief: GaussianSamples | GaussianFeatures, reading: Reading) -> Tensor:
+    return points_of(belief).start_N
 
 
 @dataclass(frozen=True)

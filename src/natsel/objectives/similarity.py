@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
+from natsel.beliefs.fisher import residuals
 from natsel.capabilities import Capability
 from natsel.information.similarity import Kernel
+from natsel.memory import fits
 from natsel.objectives.protocol import Reading
 from natsel.options import check_options
 
@@ -79,6 +81,26 @@ class Similar:
         return self.gradients[positions_a.to(there)].between(self.gradients[positions_b.to(there)])
 
 
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """π − e_y of all points, made where they are looked at.
+
+    >>> Residuals(torch.tensor([[0.25, 0.75], [0.5, 0.5]]), torch.tensor([1, 0]))[1:].tolist()
+    [[-0.5, 0.5]]
+    """
+
+    probs_N_C: Tensor
+    labels_N: Tensor
+
+    def __getitem__(self, positions: Any) -> Tensor:
+        return residuals(self.probs_N_C[positions], self.labels_N[positions])
+
+    @property
+    def shape(self) -> torch.Size:
+        """N × C."""
+        return self.probs_N_C.shape
+
+
 def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: torch.Generator, name: str) -> Kernel:
     """One gradient a point; `name` is the argument the labels would have come by.
 
@@ -98,8 +120,11 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
                 )
             return Kernel(belief.rows_N_R_P[:, 0])
         case FisherFactors(kind="softmax"):
-            one = belief.labelled(_classes(labels_N, name) if label == "true" else label, seed=generator)
-            return Kernel(one.features_N_D, one.outputs_N_C)
+            probs_N_C = belief.outputs_N_C
+            classes_N = belief.class_numbers(_classes(labels_N, name) if label == "true" else label, seed=generator)
+            kept = fits(probs_N_C.numel() * probs_N_C.itemsize)
+            outputs = residuals(probs_N_C, classes_N) if kept else Residuals(probs_N_C, classes_N)
+            return Kernel(belief.features_N_D, outputs)
         case FisherFactors():
             if belief.factors.rows != 1:
                 raise ValueError(

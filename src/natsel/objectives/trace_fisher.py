@@ -9,29 +9,29 @@ kept, B_n = T_n T_nᵀ.  Spec 08, E (v), G1 and Alg 5.
 """
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures
 from natsel.information.factors import Factors
-from natsel.information.precision import Precision
-from natsel.memory import chunked
-from natsel.objectives.fisher_blocks import Blocks, Gram, Pivot, applied, crossed, factor, solved, trace
+from natsel.information.in_place import both_sides_
+from natsel.information.precision import Dense, Isotropic, Precision
+from natsel.memory import chunked, fits, require
+from natsel.objectives.fisher_blocks import Blocks, Gram, Pivot, applied, factor, rows_of, solved, trace
 from natsel.objectives.fisher_state import FisherState, refuse_weights, scaled, target_space, weight_space
 from natsel.objectives.plain import pointwise
 from natsel.objectives.protocol import Reading, serves
 from natsel.objectives.trace import TraceEIG, TraceEPIG, TraceJEPIG
 
+_NOTICED = 1e-3  # nats of rounding that nobody would miss
+
 
 @pointwise(TraceEIG, FisherFactors, FisherRows, GaussianFeatures)
 def _(objective: TraceEIG, belief: FisherFactors | FisherRows | GaussianFeatures, reading: Reading) -> Tensor:
     factors, precision = weight_space(belief)
-
-    def work(part: slice) -> Tensor:
-        return 0.5 * trace(factors[part].own(precision))
-
-    return chunked(work, len(factors), 32 * factors.rows**2, factors.device)
+    return 0.5 * lengths(factors, precision)
 
 
 @serves(TraceEPIG, FisherFactors, FisherRows, GaussianFeatures)
@@ -54,9 +54,10 @@ class FisherTrace(FisherState):
         self.targets = targets
         weights, count = self.factors.weights, len(targets) * targets.rows
         kernel = len(self.factors) * self.factors.rows < weights and count < weights
-        self.blocks = Blocks(self.factors, self.precision, kernel)
+        beside = 0 if kernel else needed(targets, self.precision)
+        self.blocks = Blocks(self.factors, self.precision, kernel, tables=2, beside=beside)
         self.spread: Spread = KernelSpread(self.blocks, targets) if kernel else WeightSpread(self.blocks, targets)
-        self.available = 0.5 * float(trace(targets.own(self.precision)).sum())
+        self.available = 0.5 * float(lengths(targets, self.precision).sum())
 
     def worth(self, positions: Tensor, sign: int) -> Tensor:
         """½ tr((I + K)⁻¹ B) of points to come, ½ tr((I − K)⁻¹ B) of points taken."""
@@ -65,11 +66,23 @@ class FisherTrace(FisherState):
             factor_n_R_R = factor(self.blocks.at(part), sign)
             return 0.5 * trace(torch.cholesky_solve(self.spread.at(part), factor_n_R_R))
 
-        return self.each(positions, work, 48 * self.factors.rows**2)
+        return self.each(positions, work, 48 * self.factors.rows**2 + self.spread.width())
 
     def take(self, position: int, sign: int) -> None:
         pivot = self.blocks.pivot(position, sign)
         self.spread.take(pivot)
+
+    def refuse_rounding(self, gain: float) -> None:
+        """B is squared in H⁻¹ and changed by differences: what is left of it in the end is rounding of what it was."""
+        if self.blocks.kernel:
+            return
+        rounding = 2 * torch.finfo(torch.float64).eps * self.blocks.largest * float(self.scores().max())
+        if rounding > max(_NOTICED, gain / 10):
+            raise ValueError(
+                f"precision: after {len(self.taken)} points a label tells {gain:.1g} where the first told"
+                f" {float(self.scores().max()):.1g}, and rounding is {rounding:.1g} by now; lower k to"
+                f" {len(self.taken)}, give a larger precision, or rescale the features"
+            )
 
     @property
     def remaining(self) -> float:
@@ -95,6 +108,10 @@ class Spread(ABC):
         """B of some points, [n, R, R]."""
 
     @abstractmethod
+    def width(self) -> int:
+        """Bytes a point, while its B is made."""
+
+    @abstractmethod
     def take(self, pivot: Pivot) -> None:
         """Let the blocks take a point, and follow."""
 
@@ -112,59 +129,117 @@ class WeightSpread(Spread):
         """B of some points."""
         if self.held_N_R_R is not None:
             return self.held_N_R_R[positions]
-        factors = self.blocks.factors[positions]
-        columns_n_R_t = self.blocks.columns(positions) * self.blocks.signs_t
-        change_n_R_R = columns_n_R_t @ applied(factors, self.rows_t_P).mT
-        return self.first.over(factors) - change_n_R_R - change_n_R_R.mT
+        factors, signs_t = self.blocks.factors[positions], self.blocks.signs_t
+
+        def change(part: slice) -> Tensor:
+            columns_n_R_t = self.blocks.columns(positions[part]) * signs_t
+            change_n_R_R = columns_n_R_t @ applied(factors[part], self.rows_t_P).mT
+            return change_n_R_R + change_n_R_R.mT
+
+        width = 32 * factors.rows * len(signs_t) + 8 * factors.numbers
+        return self.first.over(factors) - chunked(change, len(factors), width, factors.device)
+
+    def width(self) -> int:
+        """Bytes a point, while its B is made."""
+        return 0 if self.held_N_R_R is not None else 8 * self.blocks.factors.numbers
 
     def take(self, pivot: Pivot) -> None:
         """The rows of y, and with them all B."""
-        rows_R_P = pivot.rows_q_P
+        rows_R_P, held_N_R_R = pivot.rows_q_P, self.held_N_R_R
         assert rows_R_P is not None
         told_R_P = self.target.times(rows_R_P)
         inner_R_R = told_R_P @ rows_R_P.T
         also_R_P = self.blocks.project(told_R_P) - 0.5 * pivot.sign * inner_R_R @ rows_R_P
-        self.rows_t_P = torch.cat([self.rows_t_P, also_R_P])
-        columns_N_R_R = self.blocks.absorb(pivot)
-        if self.held_N_R_R is not None:
-            assert columns_N_R_R is not None
-            also_N_R_R = self.blocks.factors.apply(also_R_P)
-            change_N_R_R = columns_N_R_R @ also_N_R_R.mT
-            self.held_N_R_R -= pivot.sign * (change_N_R_R + change_N_R_R.mT)
+        if held_N_R_R is None:
+            self.rows_t_P = torch.cat([self.rows_t_P, also_R_P])
+            self.blocks.beside += 16 * also_R_P.numel()
+            self.blocks.absorb(pivot)
+            return
+
+        def follow(part: slice, columns_n_R_R: Tensor) -> None:
+            also_n_R_R = self.blocks.factors[part].apply(also_R_P)
+            change_n_R_R = columns_n_R_R @ also_n_R_R.mT
+            held_N_R_R[part] -= pivot.sign * (change_n_R_R + change_n_R_R.mT)
+
+        self.blocks.absorb(pivot, follow)
 
 
 class KernelSpread(Spread):
-    """T_n = V_n P V_Eᵀ of few points and few targets, under very many weights."""
+    """T_n = V_n P V_Eᵀ of few points and few targets, under very many weights; kept where it fits the memory budget."""
 
     def __init__(self, blocks: Blocks, targets: Factors) -> None:
         self.blocks = blocks
         self.targets = Blocks(targets, blocks.precision, kernel=True)
-        width = 16 * blocks.factors.rows * len(targets) * targets.rows
-
-        def work(part: slice) -> Tensor:
-            return crossed(blocks.factors[part], targets, blocks.precision).permute(0, 2, 1, 3).flatten(2)
-
-        self.cross_N_R_m = chunked(work, len(blocks), width, blocks.signs_t.device)
+        self.count = len(targets) * targets.rows
+        self.cross_N_R_m: Tensor | None = None
+        if fits(8 * len(blocks) * blocks.factors.rows * self.count):
+            self.cross_N_R_m = chunked(self._made, len(blocks), self.width(), blocks.signs_t.device)
 
     def at(self, positions: Tensor) -> Tensor:
         """B of some points."""
-        cross_n_R_m = self.cross_N_R_m[positions]
+        cross_n_R_m = self._made(positions) if self.cross_N_R_m is None else self.cross_N_R_m[positions]
         return cross_n_R_m @ cross_n_R_m.mT
+
+    def width(self) -> int:
+        """Bytes a point, while its B is made: T of it, and what T is made of."""
+        return 8 * self.blocks.factors.numbers + 40 * self.blocks.factors.rows * self.count
 
     def take(self, pivot: Pivot) -> None:
         """T less the columns of both ends."""
-        mine_N_R_R, theirs_M_R_R = self.blocks.absorb(pivot), self.targets.absorb(pivot)
-        assert mine_N_R_R is not None
-        assert theirs_M_R_R is not None
-        self.cross_N_R_m -= pivot.sign * mine_N_R_R @ theirs_M_R_R.flatten(0, 1).T
+        self.targets.absorb(pivot)
+        cross_N_R_m = self.cross_N_R_m
+        if cross_N_R_m is None:
+            self.blocks.absorb(pivot)
+            return
+        theirs_m_R = self.targets.columns_N_R_t[..., -len(pivot.factor_q_q) :].flatten(0, 1)
+
+        def follow(part: slice, columns_n_R_R: Tensor) -> None:
+            cross_N_R_m[part] -= pivot.sign * columns_n_R_R @ theirs_m_R.T
+
+        self.blocks.absorb(pivot, follow)
+
+    def _made(self, positions: Tensor | slice) -> Tensor:
+        """T of some points, [n, R, m]; the rows of targets are not solved for again for each part of the points."""
+        everything = slice(0, len(self.targets))
+        return self.targets.cross(everything, self.blocks, positions).permute(1, 3, 0, 2).flatten(2)
+
+
+def lengths(factors: Factors, precision: Precision) -> Tensor:
+    """tr V_n H⁻¹ V_nᵀ, N values.
+
+    >>> from natsel.information.factors import RowFactors
+    >>> from natsel.information.precision import Isotropic
+    >>> lengths(RowFactors(torch.ones(1, 1, 3)), Isotropic(2.0)).tolist()
+    [1.5]
+    """
+    return chunked(lambda part: trace(factors[part].own(precision)), len(factors), 32 * factors.rows**2, factors.device)
+
+
+def needed(targets: Factors, precision: Precision) -> int:
+    """Bytes of F_E and H⁻¹ F_E H⁻¹, and of H⁻¹ where it is a matrix; more than the memory budget is refused."""
+    count, weights = min(len(targets) * targets.rows, targets.weights), targets.weights
+    whole, matrices = isinstance(precision, Dense), 1 if isinstance(precision, Isotropic) else 2
+    size = 8 * weights * (matrices * count + (weights if whole else 0))
+    require(
+        size,
+        f"targets: {'two matrices' if matrices == 2 else 'a matrix'} of {count} × {weights} for what they tell of the"
+        f" weights{' and the inverse of the precision' if whole else ''}",
+        f"use fewer features or targets{', a Kronecker or diagonal precision' if whole else ''}",
+    )
+    return size
 
 
 def told(targets: Factors, precision: Precision) -> tuple[Gram, Gram]:
-    """F_E and H⁻¹ F_E H⁻¹ of targets: as their rows where these are fewer than weights, else whole."""
+    """F_E and H⁻¹ F_E H⁻¹ of targets: as their rows where these are fewer than weights, else whole.
+
+    Where H is λ I the second is the first over λ², and nothing is held twice.
+    """
+    change = partial(solved, precision=precision)
+    scale = float(precision.scale) ** -2 if isinstance(precision, Isotropic) else 1.0
     if len(targets) * targets.rows < targets.weights:
-        rows_r_P = targets.explicit(slice(None)).flatten(0, 1)
-        return Gram(rows_r_P=rows_r_P), Gram(rows_r_P=solved(rows_r_P, precision))
+        rows_r_P = rows_of(targets, lambda rows_q_P: rows_q_P)
+        solved_r_P = rows_r_P if isinstance(precision, Isotropic) else rows_of(targets, change)
+        return Gram(rows_r_P=rows_r_P), Gram(rows_r_P=solved_r_P, scale=scale)
     fisher_P_P = targets.fisher()
-    half_P_P = solved(fisher_P_P, precision)
-    whole_P_P = solved(half_P_P.T, precision)
-    return Gram(matrix_P_P=fisher_P_P), Gram(matrix_P_P=(whole_P_P + whole_P_P.T) / 2)
+    solved_P_P = fisher_P_P if isinstance(precision, Isotropic) else both_sides_(fisher_P_P.clone(), change)
+    return Gram(matrix_P_P=fisher_P_P), Gram(matrix_P_P=solved_P_P, scale=scale)

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Related
+from natsel.memory import require
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
 from natsel.search.kmeans_pp import checked_sizes, taken_alone
-from natsel.search.swaps import improved, pivoted
+from natsel.search.swaps import PROPOSALS, improved, pivoted
 from natsel.search.topk import check_k
 
 # What is left of a row of orthonormal vectors below this is rounding.
@@ -59,11 +60,22 @@ class KDPP:
         check_k(k, len(allowed_M))
         clocks = Clocks(len(size_N), generator, torch.device("cpu"))
         exact = len(allowed_M) <= self.limit
+        count = len(allowed_M)
         if exact:
+            require(
+                32 * count**2,
+                f"k-DPP: an exact draw from {count} candidates, four matrices of {count} × {count},",
+                f"draw approximately with KDPP(limit={count - 1})",
+            )
             kernel_M_M = state.kernel(allowed_M, allowed_M).detach().to("cpu", torch.float64)
             places, log_prob = draw(kernel_M_M, k, clocks.at(allowed_M), generator)
             taken = allowed_M[places].tolist()
         else:
+            require(
+                8 * (k * len(size_N) + (k + PROPOSALS) ** 2 + 8 * k**2),
+                f"k: {k} rows of {len(size_N)} for the points drawn",
+                "lower k",
+            )
             steps = math.ceil(5 * k * math.log(k)) if self.steps is None and k else self.steps or 0
             start = pivoted(state, size_N, k, allowed_N, clocks)
             taken, log_prob = improved(state, size_N, start, allowed_M, steps, generator), None
@@ -75,7 +87,7 @@ class KDPP:
             open_N[taken] = False
             taken += clocks.fill(open_N, k - drawn)
             log_prob = None if log_prob is None else log_prob + clocks.log_prob
-        notes = (*_rank_note(drawn, k), *(() if exact else _swap_note(len(allowed_M), steps)))
+        notes = (*_rank_note(drawn, k), *(() if exact else _swap_note(count, steps)))
         return taken_alone(state, taken, log_prob, notes)
 
 
@@ -89,7 +101,7 @@ def draw(kernel_M_M: Tensor, k: int, clocks: Clocks, generator: torch.Generator)
     """
     if not len(kernel_M_M):
         return [], 0.0
-    value_M, vector_M_M = torch.linalg.eigh((kernel_M_M + kernel_M_M.T) / 2)
+    value_M, vector_M_M = torch.linalg.eigh(kernel_M_M)
     least = len(value_M) * torch.finfo(torch.float64).eps * float(value_M.abs().max())
     (real,) = (value_M > least).nonzero(as_tuple=True)
     k = min(k, len(real))

@@ -98,6 +98,8 @@ class Ahead:
     def distances(self, position: int, weights_N: Tensor) -> Tensor:
         """Squared distances of all points to one that has just been picked by these weights."""
         if position not in self.known and self.size > 1:
+            # Those that did not ring yet, few and each by itself: as parts of a look they would keep all of it.
+            self.known = {other: far_N.clone() for other, far_N in list(self.known.items())[-self.size :]}
             soon = self.clocks.soon(weights_N, self.size + len(self.known)).tolist()
             new = [position, *(other for other in soon if other != position and other not in self.known)]
             wanted = torch.tensor(new[: self.size])

@@ -16,7 +16,7 @@ from natsel.search.clocks import Clocks
 
 # What is left of a squared length below this share of it is rounding.
 _ROUNDING = 1e-10
-_PROPOSALS = 512  # whose kernel is asked for at once
+PROPOSALS = 512  # whose kernel is asked for at once
 
 
 def pivoted(state: Located, size_N: Tensor, k: int, allowed_N: Tensor, clocks: Clocks) -> list[int]:
@@ -57,8 +57,8 @@ def improved(
     out_S = torch.randint(len(start), (steps,), generator=generator)
     coin_S = torch.rand(steps, dtype=torch.float64, generator=generator)
     into_S = allowed_M[drawn_by(size_N[allowed_M], torch.rand(steps, dtype=torch.float64, generator=generator))]
-    for begin in range(0, steps, _PROPOSALS):
-        part = slice(begin, begin + _PROPOSALS)
+    for begin in range(0, steps, PROPOSALS):
+        part = slice(begin, begin + PROPOSALS)
         positions, place = torch.unique(torch.cat([taken, into_S[part]]), return_inverse=True)
         kernel = state.kernel(positions, positions).detach().to("cpu", torch.float64)
         batch = _Batch(kernel, place[: len(taken)])

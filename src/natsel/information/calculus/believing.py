@@ -140,6 +140,8 @@ def _factorised(leaf: Expression) -> list[Expression]:
         return [leaf]
     omega = [atom for atom in leaf.given if atom.name == OMEGA]
     ties = [atom for atom in (*leaf.of, *leaf.given) if atom.tied and atom.name != OMEGA]
+    if all(atom.tied for atom in (*targets, *omega)):  # one label to average over: undefined where the ties cannot be
+        ties.append(next(atom for atom in leaf.given if not atom.tied))
     return [H((one,), group((*omega, *(atom for atom in ties if atom != one)))) for one in targets]
 
 
