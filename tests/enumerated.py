@@ -8,7 +8,7 @@ import math
 import random
 from typing import Any
 
-from natsel.information.calculus.expressions import (
+from natsel.calculus.expressions import (
     KL,
     TC,
     Atom,

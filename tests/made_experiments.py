@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from natsel.experiments.results import Batch, Curve, Experiment, Thumbnail
+from natsel.experiments.results.experiment import Batch, Curve, Experiment, Thumbnail
 
 SPEEDS = {"random": 1.0, "bald": 1.3, "batchbald": 1.9, "power-bald β=4": 1.8, "entropy": 1.15, "badge": 1.6}
 

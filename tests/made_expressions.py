@@ -6,7 +6,7 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from natsel.information.calculus.expressions import (
+from natsel.calculus.expressions import (
     KL,
     TC,
     Atom,

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
-from natsel.information.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
+from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
 from natsel.objectives import Objective, Reading, read
-from natsel.objectives.fisher_state import weight_space
+from natsel.objectives.readings.weights.fisher_state import weight_space
 
 
 def tensor(values: Any) -> Tensor:

@@ -24,8 +24,8 @@ import torch
 import natsel
 from natsel import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples, Method, Targets
 from natsel.bench.peer_worker import Meter
-from natsel.choose.registry import resolve
-from natsel.information.precision import Kronecker, LowRank
+from natsel.choose.methods import resolve
+from natsel.information.weights.precision import Kronecker, LowRank
 from natsel.objectives import EIG, EPIG, JPIG, PIG
 from natsel.search import KDPP, ForwardBackward, Greedy
 

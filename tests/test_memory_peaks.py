@@ -6,7 +6,7 @@ import torch
 import natsel
 import peak_memory
 from natsel import FisherFactors, GaussianFeatures, Method
-from natsel.objectives.fisher_blocks import Blocks
+from natsel.objectives.readings.weights.fisher_blocks import Blocks
 from natsel.search import KDPP
 
 MIB = 1 << 20

@@ -43,6 +43,6 @@ def test_importing_natsel_does_not_import_torch():
 
 
 def test_methods_is_a_function_whatever_was_imported_before():
-    import natsel.choose.registry
+    import natsel.choose.methods
 
-    assert natsel.methods() == natsel.choose.registry.METHODS
+    assert natsel.methods() == natsel.choose.methods.METHODS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from natsel.information.binomial import log_binomial, log_binomial_gap, log_binomial_upper_bound
+from natsel.calculus.binomial import log_binomial, log_binomial_gap, log_binomial_upper_bound
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from natsel.information.calculus import PredictiveJoint
-from natsel.information.diagrams import IDiagram
+from natsel.calculus import PredictiveJoint
+from natsel.calculus.diagrams import IDiagram
 
 PROBS_N_K_C = (
     ((0.65, 0.00, 0.35), (0.00, 0.00, 1.00), (0.00, 1.00, 0.00), (0.10, 0.75, 0.15)),

@@ -9,7 +9,7 @@ import natsel
 from information.test_precision import FEATURES, OUTPUTS, every_form, positive
 from natsel.beliefs import FisherFactors, FisherRows, Targets
 from natsel.beliefs.targets import check_shared
-from natsel.information.precision import Dense, Diagonal, Isotropic
+from natsel.information.weights.precision import Dense, Diagonal, Isotropic
 
 FEATURES_N_D = torch.randn(6, FEATURES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 PROBS_N_C = torch.randn(6, OUTPUTS, generator=torch.Generator().manual_seed(1), dtype=torch.float64).softmax(1)

@@ -21,7 +21,7 @@ from natsel import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.beliefs import FisherFactors, FisherRows, TwoModels
 from natsel.beliefs.files import load
 from natsel.beliefs.shards import Shards, write_shards
-from natsel.information.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank
+from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank
 
 pytestmark = pytest.mark.filterwarnings("ignore::natsel.beliefs.draws.DrawsCollapsed")
 

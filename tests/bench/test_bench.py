@@ -21,7 +21,7 @@ from natsel.bench.peer_worker import Meter, versions
 from natsel.bench.pools import digits_pool, from_file, gaussian_pool
 from natsel.bench.quality import quality, verdict
 from natsel.bench.reference import reference_batch
-from natsel.bench.report import markdown
+from natsel.bench.result_table import markdown
 from natsel.information.joint import ExactJointEntropy
 
 TINY = Case("tiny", "batchbald", "gaussian", N=200, K=8, C=3, k=3, contenders=("natsel", "redux", "bare-pass"))

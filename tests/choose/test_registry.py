@@ -20,7 +20,7 @@ from natsel import (
     TopK,
 )
 from natsel.beliefs.two_models import TwoModels
-from natsel.choose.registry import METHODS, resolve
+from natsel.choose.methods import METHODS, resolve
 from natsel.objectives import SERVES
 
 NAMES = sorted(METHODS)

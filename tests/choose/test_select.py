@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import natsel
 from golden_values import golden, logs
 from natsel import EIG, CategoricalSamples, GaussianFeatures, GaussianSamples, Greedy, Method, Power, TopK
-from natsel.choose.registry import METHODS
+from natsel.choose.methods import METHODS
 
 SCORES = {name: case for name, case in golden("01-information-quantities").items() if name.startswith("scores_")}
 BATCHES = golden("03-batchbald")

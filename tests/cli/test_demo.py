@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-import natsel.experiments.recipe
+import natsel.experiments.recipe.recipe
 from natsel.cli import demo
-from natsel.experiments.recipe import load_recipe
+from natsel.experiments.recipe.recipe import load_recipe
 
 
 def test_a_short_demo_ends_with_a_sentence_and_a_report(call, monkeypatch, tmp_path):
@@ -16,7 +16,7 @@ def test_a_short_demo_ends_with_a_sentence_and_a_report(call, monkeypatch, tmp_p
         methods = tuple(one for one in recipe.methods if one.label in ("random", "batchbald"))
         return replace(recipe, budget=30, methods=methods, model={"kind": "logistic", "members": 5})
 
-    monkeypatch.setattr(natsel.experiments.recipe, "load_recipe", short)
+    monkeypatch.setattr(natsel.experiments.recipe.recipe, "load_recipe", short)
     monkeypatch.setattr(demo, "SEEDS", 1)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from natsel.information.calculus import DiscreteJoint, evaluate
-from natsel.information.diagrams import IDiagram
+from natsel.calculus import DiscreteJoint, evaluate
+from natsel.calculus.diagrams import IDiagram
 
 GENERAL = np.array([[[0.02, 0.1], [0.05, 0.03], [0.13, 0.07]], [[0.11, 0.04], [0.01, 0.19], [0.08, 0.17]]])
 

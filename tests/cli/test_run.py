@@ -7,8 +7,8 @@ import re
 import pytest
 
 from natsel.cli.live import Board, live, sparkline
-from natsel.experiments import run as running
-from natsel.experiments.recipe import load_recipe, recipe_from, recipe_names
+from natsel.experiments.recipe.recipe import load_recipe, recipe_from, recipe_names
+from natsel.experiments.running import run as running
 from natsel.store import Journal
 
 TOML = """

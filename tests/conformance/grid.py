@@ -28,7 +28,7 @@ from natsel.beliefs import (
 )
 from natsel.beliefs.two_models import TwoModels
 from natsel.capabilities import Capability
-from natsel.choose.registry import METHODS, Method, missing
+from natsel.choose.methods import METHODS, Method, missing
 from natsel.objectives import SERVES, Facts, Objective, Reading, read
 from natsel.search import SEARCHES
 

@@ -15,7 +15,7 @@ import natsel
 from conformance.grid import CASES, Case, covering, crowd, every_case, named
 from natsel import memory
 from natsel.capabilities import Capability
-from natsel.information.precision import Precision
+from natsel.information.weights.precision import Precision
 from natsel.objectives import SERVES, Entropy
 from natsel.search import ForwardBackward, TopK
 

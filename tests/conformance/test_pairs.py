@@ -13,7 +13,7 @@ import natsel
 from conformance.grid import CASES, MAKERS, Case, Pool, default, every_case, named, pool, subclasses
 from natsel.beliefs import Belief
 from natsel.capabilities import Capability
-from natsel.choose.registry import METHODS, Method, missing, resolve
+from natsel.choose.methods import METHODS, Method, missing, resolve
 from natsel.objectives import SERVES, Objective
 from natsel.search import SEARCHES
 

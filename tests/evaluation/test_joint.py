@@ -15,7 +15,7 @@ from natsel import evaluation
 from natsel.evaluation.online import joint_losses
 from natsel.information import entropy, joint_entropy, joint_mutual_information, mutual_information
 from natsel.information import total_correlation as expected_total_correlation
-from natsel.models.draws import dropout_logits
+from natsel.models.dropout.mask_plan import dropout_logits
 
 CASES = golden("05-joint-cross-entropies")
 WALKS = {name: case for name, case in CASES.items() if "steps" in case["expected"]}

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsel.evaluation import bands
-from natsel.experiments.bars import duration, histogram, split, stages
-from natsel.experiments.charts import Axes, Frame, Line, chart, small_chart, ticks
-from natsel.experiments.png import png, shrunk
+from natsel.experiments.report.bars import duration, histogram, split, stages
+from natsel.experiments.report.charts import Axes, Frame, Line, chart, small_chart, ticks
+from natsel.experiments.report.png import png, shrunk
 
 
 def decoded(content):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from natsel.experiments.claims import judged, judged_across, value_at
-from natsel.experiments.declared import Claim, claim
-from natsel.experiments.results import Curve, Experiment
-from natsel.experiments.verdicts import counted, lines_of, table_of
+from natsel.experiments.recipe.declared_claims import Claim, claim
+from natsel.experiments.results.claims import judged, judged_across, value_at
+from natsel.experiments.results.experiment import Curve, Experiment
+from natsel.experiments.results.verdicts import counted, lines_of, table_of
 
 SIZES = [10, 20, 30]
 

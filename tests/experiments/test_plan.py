@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.experiments import suite
-from natsel.experiments.build import build_data, initial_ids
-from natsel.experiments.folder import Job, prepare, write_json, write_outcome
-from natsel.experiments.job import Runner
-from natsel.experiments.plan import load_plan, plan_from
-from natsel.experiments.publish import publish
-from natsel.experiments.read import read_experiment
-from natsel.experiments.recipe import recipe_from
-from natsel.experiments.report import report
-from natsel.experiments.run import Outcome
-from natsel.experiments.suite import run_plan
+from natsel.experiments.recipe.plan import load_plan, plan_from
+from natsel.experiments.recipe.recipe import recipe_from
+from natsel.experiments.report.report import report
+from natsel.experiments.results.publish import publish
+from natsel.experiments.results.reading import read_experiment
+from natsel.experiments.running import suite
+from natsel.experiments.running.build import build_data, initial_ids
+from natsel.experiments.running.folder import Job, prepare, write_json, write_outcome
+from natsel.experiments.running.job import Runner
+from natsel.experiments.running.run import Outcome
+from natsel.experiments.running.suite import run_plan
 
 BASE = {
     "name": "parts",

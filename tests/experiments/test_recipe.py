@@ -4,10 +4,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from natsel.experiments.build import build_training
-from natsel.experiments.contenders import Contender, contender, contenders, seed_list
-from natsel.experiments.recipe import TRAINING, load_recipe, recipe_from, recipe_names
-from natsel.models.training import Training
+from natsel.experiments.recipe.contenders import Contender, contender, contenders, seed_list
+from natsel.experiments.recipe.recipe import TRAINING, load_recipe, recipe_from, recipe_names
+from natsel.experiments.running.build import build_training
+from natsel.models.networks.training import Training
 
 SMALL = {
     "name": "small",

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from made_experiments import SPEEDS, made_curve, made_experiment
-from natsel.experiments.report import report
-from natsel.experiments.results import Batch, Curve, Experiment
-from natsel.experiments.summary import headline
+from natsel.experiments.report.report import report
+from natsel.experiments.results.experiment import Batch, Curve, Experiment
+from natsel.experiments.results.summary import headline
 
 VOID = {"meta", "img", "input", "br"}
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from made_experiments import made_experiment
-from natsel.experiments.results import Batch, Curve, Experiment
+from natsel.experiments.results.experiment import Batch, Curve, Experiment
 
 
 @pytest.mark.parametrize("texts", [False, True])

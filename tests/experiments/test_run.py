@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.experiments import run as running
 from natsel.experiments.__main__ import main
-from natsel.experiments.build import build_data, build_model, initial_ids
-from natsel.experiments.contenders import contender
-from natsel.experiments.folder import (
+from natsel.experiments.recipe.contenders import contender
+from natsel.experiments.recipe.recipe import load_recipe, recipe_from
+from natsel.experiments.results.publish import publish
+from natsel.experiments.results.reading import read_experiment
+from natsel.experiments.running import run as running
+from natsel.experiments.running.build import build_data, build_model, initial_ids
+from natsel.experiments.running.folder import (
     Job,
     finished,
     journal_path,
@@ -26,11 +29,8 @@ from natsel.experiments.folder import (
     read_outcome,
     write_outcome,
 )
-from natsel.experiments.job import Runner
-from natsel.experiments.publish import publish
-from natsel.experiments.read import read_experiment
-from natsel.experiments.recipe import load_recipe, recipe_from
-from natsel.experiments.run import run
+from natsel.experiments.running.job import Runner
+from natsel.experiments.running.run import run
 
 SMALL = {
     "name": "small",

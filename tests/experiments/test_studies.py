@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.experiments.plan import load_plan, plan_from
-from natsel.experiments.publish import publish
+from natsel.experiments.recipe.plan import load_plan, plan_from
+from natsel.experiments.results.publish import publish
+from natsel.experiments.running.suite import run_plan
 from natsel.experiments.studies import gp_example, online_inference, weight_space
-from natsel.experiments.suite import run_plan
 
 # Length scale, sites, joint BALD and EPIG in nats: the table of spec 06, "Toy 1-D GP".
 GP_ROWS = [

@@ -4,8 +4,8 @@ import pytest
 
 from made_experiments import made_experiment
 from natsel.evaluation.savings import Known
-from natsel.experiments.results import Curve, Experiment
-from natsel.experiments.summary import headline, labels, level, share, span, table, targets
+from natsel.experiments.results.experiment import Curve, Experiment
+from natsel.experiments.results.summary import headline, labels, level, share, span, table, targets
 
 SIZES = range(10, 101, 10)
 

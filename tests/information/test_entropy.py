@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_values import golden, logs
-from natsel.information.entropy import cross_entropy, elbo, entropy, information_content, kl_divergence
+from natsel.information.entropies import cross_entropy, elbo, entropy, information_content, kl_divergence
 
 GOLDEN = golden("01-information-quantities")
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}

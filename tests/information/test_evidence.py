@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_values import golden
-from natsel.information.evidence import LIMITS, evidence_precision, log_evidence
-from natsel.information.factors import OuterFactors
+from natsel.information.weights.evidence import LIMITS, evidence_precision, log_evidence
+from natsel.information.weights.factors import OuterFactors
 
 CASE = golden("08-fisher")["laplace_evidence"]
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from information.test_precision import FEATURES, OUTPUTS, WEIGHTS, every_form
-from natsel.information.factors import Factors, OuterFactors, RowFactors
-from natsel.information.output_curvature import complement, root, squared_lengths
-from natsel.information.precision import Isotropic
+from natsel.information.weights.factors import Factors, OuterFactors, RowFactors
+from natsel.information.weights.output_curvature import complement, root, squared_lengths
+from natsel.information.weights.precision import Isotropic
 from natsel.memory import memory_budget
 
 POINTS = 7

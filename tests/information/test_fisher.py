@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_values import golden
-from natsel.information import fisher
-from natsel.information.fisher import log_det_one_plus
-from natsel.information.positive_definite import NotPositiveDefinite
+from natsel.information.weights import fisher_information as fisher
+from natsel.information.weights.fisher_information import log_det_one_plus
+from natsel.information.weights.positive_definite import NotPositiveDefinite
 
 CASES = golden("08-fisher")
 

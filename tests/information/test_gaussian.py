@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from golden_values import golden
-from natsel.information.gaussian import (
+from natsel.information.gaussians import (
     gaussian_conditional_covariance,
     gaussian_entropy,
     gaussian_expected_surprisal,

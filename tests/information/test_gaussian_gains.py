@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_values import logs
-from natsel.information.gaussian import (
+from natsel.information.gaussians import (
     gaussian_mutual_information,
     log_det_gain,
     mixture_variance,

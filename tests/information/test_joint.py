@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_values import golden, logs, random_draws
-from natsel.information.entropy import entropy
+from natsel.information.entropies import entropy
 from natsel.information.joint import (
     DynamicJointEntropy,
     ExactJointEntropy,

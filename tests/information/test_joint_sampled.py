@@ -5,7 +5,7 @@ import torch
 
 from golden_values import logs, random_draws
 from natsel.information import joint
-from natsel.information.entropy import entropy
+from natsel.information.entropies import entropy
 from natsel.information.joint import (
     DynamicJointEntropy,
     ExactJointEntropy,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden_values import golden, logs, random_draws
-from natsel.information.entropy import entropy
+from natsel.information.entropies import entropy
 from natsel.information.known_labels import information_gain, posterior_log_weights, surprise
 from natsel.information.mutual import (
     conditional_entropy,

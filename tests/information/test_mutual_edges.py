@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from golden_values import logs, random_draws
-from natsel.information.entropy import entropy
+from natsel.information.entropies import entropy
 from natsel.information.known_labels import information_gain, posterior_log_weights, surprise
 from natsel.information.mutual import (
     conditional_entropy,

@@ -5,11 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.information.evidence import evidence_precision
-from natsel.information.factors import OuterFactors, RowFactors
-from natsel.information.posterior import posterior
-from natsel.information.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank
-from natsel.information.weight_draws import weight_draws
+from natsel.information.weights.evidence import evidence_precision
+from natsel.information.weights.factors import OuterFactors, RowFactors
+from natsel.information.weights.posterior import posterior
+from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank
+from natsel.information.weights.weight_draws import weight_draws
 from natsel.memory import memory_budget
 
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.information.positive_definite import NotPositiveDefinite, cholesky, symmetric, with_ridge
-from natsel.information.precision import FORMS, Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
+from natsel.information.weights.positive_definite import NotPositiveDefinite, cholesky, symmetric, with_ridge
+from natsel.information.weights.precision import FORMS, Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
 
 OUTPUTS, FEATURES = 3, 4
 WEIGHTS = OUTPUTS * FEATURES

@@ -14,9 +14,9 @@ import natsel
 from golden_values import golden, logs, random_draws
 from natsel import memory
 from natsel.information import mutual_information
-from natsel.information import predictive as engine
+from natsel.information import predictive_information as engine
 from natsel.information.phi import phi, phi_of_ratio
-from natsel.information.predictive import (
+from natsel.information.predictive_information import (
     Targets,
     at_a_glance,
     deviations,

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from natsel.information.joint import ExactJointEntropy, sample_configurations
-from natsel.information.rows import (
+from natsel.information.weighted_posteriors import (
     Rows,
     expand,
     gains,

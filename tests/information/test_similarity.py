@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
-from natsel.information.similarity import Kernel, joined
+from natsel.information.weights.similarity import Kernel, joined
 
 
 def made(seed, count, outputs, width, dtype=torch.float64, scaled=True):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
-from natsel.information.similarity import Kernel
-from natsel.information.taken import _BLOCK, Taken, logdet
+from natsel.information.weights.conditioned import _BLOCK, Taken, logdet
+from natsel.information.weights.similarity import Kernel
 
 
 def made(seed, count, outputs=3, width=4):

@@ -473,10 +473,10 @@ def experiments(folder, count, seed):
     """Do all jobs of a recipe in one process that is killed at random and begun again until so many were killed. After
     a kill each journal and a copy of it are checked; an experiment that is done equals one that was never killed.
     """
-    from natsel.experiments.folder import Job, locked, prepare, write_outcome
-    from natsel.experiments.folder import finished as ended
-    from natsel.experiments.job import Runner
-    from natsel.experiments.recipe import recipe_from
+    from natsel.experiments.recipe.recipe import recipe_from
+    from natsel.experiments.running.folder import Job, locked, prepare, write_outcome
+    from natsel.experiments.running.folder import finished as ended
+    from natsel.experiments.running.job import Runner
 
     chance, killed, refused, number, moments = random.Random(seed), 0, 0, 0, set()
 

@@ -432,9 +432,9 @@ def test_examples_of_another_task_are_refused():
 
 @pytest.mark.parametrize("checkpoints", [False, True])
 def test_a_network_taken_up_again_chooses_alike(tmp_path, checkpoints):
-    from natsel.models.dropout import Dropout
-    from natsel.models.networks import mlp
-    from natsel.models.training import Training
+    from natsel.models.dropout.dropout import Dropout
+    from natsel.models.networks.architectures import mlp
+    from natsel.models.networks.training import Training
 
     def made(store):
         inputs = Pool(blobs().inputs.astype(np.float32), blobs().labels)

@@ -10,9 +10,9 @@ import torch
 import natsel
 from natsel import CategoricalSamples, Examples, GaussianFeatures, GaussianSamples, Pool
 from natsel.beliefs.draws import NoSurvivingDraw
+from natsel.evaluation.of_belief import evaluate
 from natsel.information import log_mean
 from natsel.learning.ahead import Look, _subset, likelihoods, look_ahead, metrics_under
-from natsel.learning.evaluate import evaluate
 from natsel.learning.online import Refit, learn_online, obi_versus_retraining
 from natsel.seeds import derive
 
@@ -459,7 +459,7 @@ def test_no_warning_escapes_and_the_weights_of_test_points_follow():
 def test_dropout_is_compared_and_learns_online():
     """The usual case end to end: a network's draws, made again for every part of the test set."""
     from natsel.models import Dropout, Training
-    from natsel.models.networks import mlp
+    from natsel.models.networks.architectures import mlp
 
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(80, 4)).astype(np.float32)

@@ -22,8 +22,8 @@ from natsel.data.sources import from_torch
 from natsel.learning import ActiveLearner, TargetInputs
 from natsel.learning.described import described
 from natsel.models import Dropout, Ensemble
-from natsel.models.networks import mlp
-from natsel.models.training import QUICK, Training
+from natsel.models.networks.architectures import mlp
+from natsel.models.networks.training import QUICK, Training
 from natsel.store import Journal, Terms
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 2))

@@ -10,9 +10,9 @@ from sklearn.ensemble import RandomForestClassifier
 import natsel
 from learning.committee import Committee, blobs, pool
 from natsel import CategoricalSamples, Examples, Method, Pool, TargetInputs, Targets, TopK, memory_budget, select
+from natsel.evaluation.of_belief import predictive
 from natsel.information.priors import class_prior_weights
 from natsel.learning import ActiveLearner
-from natsel.learning.evaluate import predictive
 from natsel.learning.targets import most_targets
 from natsel.objectives import EPIG
 from natsel.seeds import derive

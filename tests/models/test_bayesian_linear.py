@@ -8,10 +8,10 @@ from sklearn.linear_model import BayesianRidge
 from natsel import CategoricalSamples
 from natsel.beliefs import Targets
 from natsel.data import Examples
-from natsel.models.bayesian_linear import BayesianLinear
 from natsel.models.consistency import check_consistent
+from natsel.models.joint_beliefs import believe_both
+from natsel.models.processes.bayesian_linear import BayesianLinear
 from natsel.models.protocol import Together
-from natsel.models.together import believe_both
 from natsel.objectives import EIG, Reading, read
 from natsel.objectives import jepig_gaussian as _jepig  # noqa: F401
 from natsel.objectives.jepig import JEPIG

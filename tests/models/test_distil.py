@@ -21,12 +21,13 @@ from natsel import (
     select,
 )
 from natsel.beliefs.two_models import TwoModels
-from natsel.learning.jepig import extended, pseudo_labels
+from natsel.learning.students import extended, pseudo_labels
 from natsel.models import Dropout, Ensemble, Training, mlp
-from natsel.models.distil import distil, soft_labels
-from natsel.models.outcomes import Outcome
-from natsel.objectives.jepig_taught import TaughtJEPIG, jepig_from_two_models
+from natsel.models.networks.distil import distil, soft_labels
+from natsel.models.networks.outcomes import Outcome
+from natsel.objectives.jepig import TaughtJEPIG
 from natsel.objectives.protocol import Reading, read
+from natsel.objectives.readings.draws.two_model_jepig import jepig_from_two_models
 
 CPU = torch.device("cpu")
 

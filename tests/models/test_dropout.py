@@ -12,14 +12,14 @@ import natsel
 from natsel.data.examples import Examples
 from natsel.memory import memory_budget
 from natsel.models.consistency import check_consistent
-from natsel.models.draws import dropout_logits, evaluating, outputs_of, plan_of
-from natsel.models.dropout import Dropout
-from natsel.models.factored import Masked
-from natsel.models.flat import Flat
-from natsel.models.masks import Draws, Masks
-from natsel.models.networks import emnist_cnn, mlp, mnist_cnn
-from natsel.models.sums import Sums, pooled
-from natsel.models.training import Training
+from natsel.models.dropout.dropout import Dropout
+from natsel.models.dropout.lazy_convolution import Masked
+from natsel.models.dropout.lazy_flatten import Flat
+from natsel.models.dropout.lazy_sums import Sums, pooled
+from natsel.models.dropout.mask_plan import dropout_logits, evaluating, outputs_of, plan_of
+from natsel.models.dropout.masks import Draws, Masks
+from natsel.models.networks.architectures import emnist_cnn, mlp, mnist_cnn
+from natsel.models.networks.training import Training
 from natsel.seeds import derive
 
 CPU = torch.device("cpu")

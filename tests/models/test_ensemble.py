@@ -8,11 +8,12 @@ from torch import nn
 from natsel.beliefs import CategoricalSamples, GaussianSamples
 from natsel.data import Examples
 from natsel.memory import memory_budget
-from natsel.models import Deterministic, Ensemble, Training, ensemble, mlp
-from natsel.models.networks import fingerprint, fresh, mnist_cnn
-from natsel.models.prediction import bytes_of, predict
+from natsel.models import Deterministic, Ensemble, Training, mlp
+from natsel.models.networks import ensemble
+from natsel.models.networks.architectures import fingerprint, fresh, mnist_cnn
+from natsel.models.networks.prediction import bytes_of, predict
+from natsel.models.networks.training import train
 from natsel.models.protocol import Model
-from natsel.models.training import train
 
 QUICK = Training(max_epochs=4, epoch_samples=256, learning_rate=0.01)
 

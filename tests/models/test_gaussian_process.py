@@ -15,10 +15,10 @@ from natsel import memory_budget
 from natsel.beliefs import Targets
 from natsel.data import Examples
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
-from natsel.models.gaussian_process import GaussianProcess, is_gaussian_process
-from natsel.models.latent import pivoted_cholesky
+from natsel.models.joint_beliefs import believe_both
+from natsel.models.processes.gaussian_process import GaussianProcess, is_gaussian_process
+from natsel.models.processes.joint_features import pivoted_cholesky
 from natsel.models.protocol import Model, Together
-from natsel.models.together import believe_both
 from natsel.objectives import Reading, read
 from natsel.objectives import epig_gaussian as _epig  # noqa: F401
 from natsel.objectives import jepig_gaussian as _jepig  # noqa: F401

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from natsel.data import Examples
-from natsel.models.gpytorch_process import GPyTorch
-from natsel.models.together import believe_both
+from natsel.models.joint_beliefs import believe_both
+from natsel.models.processes.gpytorch_process import GPyTorch
 
 gpytorch = pytest.importorskip("gpytorch", reason="the extra gp is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # GPyTorch's own

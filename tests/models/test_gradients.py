@@ -7,14 +7,14 @@ from torch import nn
 
 from natsel.beliefs import FisherFactors, FisherRows
 from natsel.data import Examples
-from natsel.information.evidence import evidence_precision
+from natsel.information.weights.evidence import evidence_precision
 from natsel.memory import memory_budget
 from natsel.models import Training, mlp
-from natsel.models.gradients import Gradients
-from natsel.models.last_layer import LastLayer
-from natsel.models.networks import fresh, mnist_cnn
+from natsel.models.last_layer.gradients import Gradients
+from natsel.models.last_layer.last_layer import LastLayer
+from natsel.models.last_layer.sketch import Sketch
+from natsel.models.networks.architectures import fresh, mnist_cnn
 from natsel.models.protocol import Model
-from natsel.models.sketch import Sketch
 
 QUICK = Training(max_epochs=3, epoch_samples=128, learning_rate=0.01)
 

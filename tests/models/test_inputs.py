@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from natsel.models.inputs import as_device, as_inputs
+from natsel.models.networks.inputs import as_device, as_inputs
 
 
 @given(arrays(np.uint8, (3, 4)))

@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from natsel.beliefs import FisherFactors, FisherRows
 from natsel.data import Examples
-from natsel.information.output_curvature import root
-from natsel.models.laplace import LaplaceTorch
-from natsel.models.last_layer import LastLayer
+from natsel.information.weights.output_curvature import root
+from natsel.models.last_layer.laplace import LaplaceTorch
+from natsel.models.last_layer.last_layer import LastLayer
 
 INPUTS = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
 POOL = torch.as_tensor(np.random.default_rng(1).normal(size=(6, 2)).astype(np.float32))

@@ -6,16 +6,16 @@ import torch
 from torch import nn
 
 import natsel
-import natsel.objectives.eig_fisher  # enters EIG in the table of states
+import natsel.objectives.readings.weights.eig_fisher  # enters EIG in the table of states
 from natsel.beliefs import CategoricalSamples, FisherFactors, GaussianSamples
 from natsel.data import Examples
 from natsel.information import mutual_information
-from natsel.information.evidence import evidence_precision
+from natsel.information.weights.evidence import evidence_precision
 from natsel.memory import memory_budget
 from natsel.models import BayesianLinear, Deterministic, Dropout, Ensemble, Frozen, Training, mlp
-from natsel.models.embeddings import Backbone
-from natsel.models.last_layer import LastLayer, last_layer_head
-from natsel.models.networks import fingerprint, fresh
+from natsel.models.features.embeddings import Backbone
+from natsel.models.last_layer.last_layer import LastLayer, last_layer_head
+from natsel.models.networks.architectures import fingerprint, fresh
 from natsel.models.protocol import Model
 
 QUICK = Training(max_epochs=4, epoch_samples=256, learning_rate=0.01)

@@ -20,7 +20,7 @@ import natsel
 import natsel.models
 from natsel.beliefs import CategoricalSamples, FisherFactors, GaussianFeatures, GaussianSamples, Targets
 from natsel.data import Examples, Pool
-from natsel.information.gaussian import mixture_variance
+from natsel.information.gaussians import mixture_variance
 from natsel.learning.online import Refit, learn_online
 from natsel.memory import memory_budget
 from natsel.models import BayesianLinear, GaussianProcess, GPyTorch, Gradients, LastLayer, ProbitGP, believe_both

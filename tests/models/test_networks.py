@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from natsel.models.networks import emnist_cnn, fingerprint, fresh, mlp, mnist_cnn
-from natsel.models.randomness import seeded
+from natsel.models.networks.architectures import emnist_cnn, fingerprint, fresh, mlp, mnist_cnn
+from natsel.models.networks.randomness import seeded
 
 
 def published_mnist(ours):

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from natsel.models.optimisers import stepper
+from natsel.models.networks.optimisers import stepper
 
 KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
@@ -37,9 +37,9 @@ def test_training_and_believing_load_no_compiler():
     program = """
 import sys, numpy as np
 from natsel.data import Examples
-from natsel.models.ensemble import Ensemble
-from natsel.models.networks import mlp
-from natsel.models.training import Training
+from natsel.models.networks.ensemble import Ensemble
+from natsel.models.networks.architectures import mlp
+from natsel.models.networks.training import Training
 model = Ensemble(mlp(2, 2), members=2, training=Training(max_epochs=1), device="cpu")
 model.fit(Examples(np.eye(2), np.array([0, 1]))).believe(np.eye(2))
 assert "torch._dynamo" not in sys.modules

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
-import natsel.models.embeddings as embeddings
-import natsel.models.pretrained as pretrained
+import natsel.models.features.embeddings as embeddings
+import natsel.models.features.pretrained as pretrained
 from natsel import GaussianSamples
 from natsel.data import Examples
-from natsel.models.embeddings import Backbone, embed, keys
-from natsel.models.heads import dropout_head, ensemble_head
-from natsel.models.pretrained import BACKBONES, Frozen, _pictures, efficientnet_lite0, minilm
-from natsel.models.training import Training
+from natsel.models.features.embeddings import Backbone, embed, keys
+from natsel.models.features.heads import dropout_head, ensemble_head
+from natsel.models.features.pretrained import BACKBONES, Frozen, _pictures, efficientnet_lite0, minilm
+from natsel.models.networks.training import Training
 
 QUICK = Training(max_epochs=3)
 ANY = torch.nn.Linear(1, 1)
@@ -156,7 +156,7 @@ def test_rows_without_keys_do_not_count(tmp_path):
 SLOWLY = """
 import sys, time
 import numpy as np
-import natsel.models.embeddings as embeddings
+import natsel.models.features.embeddings as embeddings
 embeddings._ROWS, embeddings._SECONDS = 5, 0.0
 def slowly(inputs):
     with open(sys.argv[1] + "/count", "a") as file:

@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 
 from natsel import information
 from natsel.data import Examples
-from natsel.models.probit_gp import ProbitGP, propagate
-from natsel.models.together import believe_both
+from natsel.models.joint_beliefs import believe_both
+from natsel.models.processes.probit_gp import ProbitGP, propagate
 
 RNG = np.random.default_rng(0)
 

@@ -32,8 +32,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import natsel
 from natsel.data import Examples
-from natsel.models.convert import as_model
-from natsel.models.sklearn import Sklearn, noise_variance
+from natsel.models.conversion import as_model
+from natsel.models.estimators.sklearn import Sklearn, noise_variance
 
 DIGITS = load_digits()
 SUGAR = load_diabetes()

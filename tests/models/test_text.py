@@ -9,9 +9,9 @@ from sklearn.naive_bayes import MultinomialNB
 
 import natsel
 from natsel.data import Examples
-from natsel.models.heads import dropout_head
-from natsel.models.text import TextModel, _Dense, _vectoriser
-from natsel.models.training import Training
+from natsel.models.features.heads import dropout_head
+from natsel.models.features.text import TextModel, _Dense, _vectoriser
+from natsel.models.networks.training import Training
 
 GOOD = ["a lovely film", "lovely and warm", "warm story", "a fine lovely story", "fine film", "warm fine acting"]
 BAD = ["a dreadful film", "dreadful and cold", "cold story", "a dull dreadful story", "dull film", "cold dull acting"]

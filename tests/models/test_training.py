@@ -11,11 +11,11 @@ from torch.nn import functional as F
 
 from natsel.data import Examples, balanced_start, load
 from natsel.memory import memory_budget
-from natsel.models.draws import dropout_logits, mean_outputs
-from natsel.models.networks import fingerprint, fresh, mlp, mnist_cnn
-from natsel.models.outcomes import Outcome
-from natsel.models.prediction import predict
-from natsel.models.training import BATCHBALD, QUICK, STOCHASTIC, Epoch, Training, kept_epoch, outcome_of, train
+from natsel.models.dropout.mask_plan import dropout_logits, mean_outputs
+from natsel.models.networks.architectures import fingerprint, fresh, mlp, mnist_cnn
+from natsel.models.networks.outcomes import Outcome
+from natsel.models.networks.prediction import predict
+from natsel.models.networks.training import BATCHBALD, QUICK, STOCHASTIC, Epoch, Training, kept_epoch, outcome_of, train
 from natsel.seeds import derive
 
 

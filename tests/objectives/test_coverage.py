@@ -202,7 +202,7 @@ def test_little_memory_finds_the_same(objective):
 
 def test_no_table_of_all_pairs_is_ever_held(monkeypatch):
     """The largest tensor that similarities of all with all come in is a tile."""
-    from natsel.information import similarity
+    from natsel.information.weights import similarity
 
     sizes = []
     with_ = similarity.Kernel._with

@@ -15,9 +15,10 @@ from golden_values import golden, logs, random_draws
 from natsel import CategoricalSamples, Method
 from natsel.beliefs import Targets
 from natsel.information import joint_mutual_information, mutual_information
-from natsel.information.predictive import epig, epig_chi2
-from natsel.objectives import EPIG, JEPIG, EPIGChi2, Reading, jepig_categorical, read
-from natsel.objectives.epig_categorical import few
+from natsel.information.predictive_information import epig, epig_chi2
+from natsel.objectives import EPIG, JEPIG, EPIGChi2, Reading, read
+from natsel.objectives.readings.draws import jepig_categorical
+from natsel.objectives.readings.draws.epig_categorical import few
 from natsel.search import Greedy, TopK
 
 GOLDEN = golden("06-epig")

@@ -18,9 +18,9 @@ import natsel
 from conformance.grid import TARGETS, Pair, Pool, at, default, pool
 from conformance.references import mixture_entropy, normal
 from natsel.beliefs import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.calculus import DiscreteJoint, GaussianJoint, PredictiveJoint, info, parse
 from natsel.capabilities import Capability
-from natsel.choose.registry import METHODS
-from natsel.information.calculus import DiscreteJoint, GaussianJoint, PredictiveJoint, info, parse
+from natsel.choose.methods import METHODS
 from natsel.objectives import SERVES, Bound, Facts
 
 OBJECTIVES = dict.fromkeys([*(objective for objective, _ in SERVES), *(type(m.objective) for m in METHODS.values())])

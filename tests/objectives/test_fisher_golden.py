@@ -12,10 +12,10 @@ import natsel
 from golden_values import golden
 from made_weight_space import dense, golden_belief, random_belief, state, tensor
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures, Targets
-from natsel.information import fisher
-from natsel.information.precision import Dense, Kronecker, LowRank
+from natsel.information.weights import fisher_information as fisher
+from natsel.information.weights.precision import Dense, Kronecker, LowRank
 from natsel.objectives import EIG, EPIG, JEPIG
-from natsel.objectives.epig_jensen import EPIGJensen
+from natsel.objectives.epig import EPIGJensen
 from natsel.objectives.trace import TraceEIG, TraceEPIG, TraceJEPIG
 from natsel.search import Greedy
 

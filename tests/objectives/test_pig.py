@@ -8,12 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import natsel.objectives.pig_draws
-import natsel.objectives.pig_gaussian  # noqa: F401
+import natsel.objectives.readings.draws.pig_draws
+import natsel.objectives.readings.gaussian.pig_gaussian  # noqa: F401
 from golden_values import golden, logs, random_draws
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples, Greedy, Method, Targets, TopK, score, select
 from natsel.information.known_labels import jpig, pig, targets_posterior
-from natsel.information.predictive import epig
+from natsel.information.predictive_information import epig
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.protocol import Reading, read
 

@@ -12,7 +12,7 @@ from natsel import EIG, CategoricalSamples, Greedy, Method
 from natsel.information import joint_mutual_information
 from natsel.information.joint import DynamicJointEntropy, joint_mutual_information_sampled
 from natsel.objectives import Reading, read
-from natsel.objectives.eig_categorical import CategoricalEIG
+from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 from natsel.search import greedy as greedy_module
 from natsel.search.race import race
 

@@ -8,7 +8,7 @@ import torch
 
 import natsel
 from natsel.information.enumeration import GROWING, labellings
-from natsel.objectives import eig_categorical, epig_categorical, jepig_categorical
+from natsel.objectives.readings.draws import eig_categorical, epig_categorical, jepig_categorical
 from natsel.search import Exhaustive, ForwardBackward
 from natsel.search.patience import A_SECOND, BASE, refuse_long
 

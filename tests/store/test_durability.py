@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 
 from natsel.containers import write_arrays
-from natsel.experiments.folder import write_json
+from natsel.experiments.running.folder import write_json
 from natsel.store import Journal, schema
 from natsel.store.artefacts import Artefacts
 from store.made_journals import TERMS, filled

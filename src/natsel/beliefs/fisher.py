@@ -1,6 +1,6 @@
 """Beliefs in weight space: a Gaussian over the weights, and how each point's label would inform it.
 
-    W ~ N(w*, H⁻¹),    F[x] = Vᵀ V the Fisher information of a label at x        (`natsel.information.factors`)
+    W ~ N(w*, H⁻¹),    F[x] = Vᵀ V the Fisher information of a label at x        (`natsel.information.weights.factors`)
 
 FisherFactors holds the last layer of a network, or any generalised linear model, as features and outputs; FisherRows
 holds rows of gradients of any network, whole or sketched. Both carry the precision H of the posterior, which pool and
@@ -16,10 +16,10 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_integers, as_tensor, check_numbers, is_half
 from natsel.beliefs.base import Belief
 from natsel.beliefs.draws import checked_ids
-from natsel.information.factors import OuterFactors, RowFactors
-from natsel.information.output_curvature import Kind
-from natsel.information.positive_definite import in_float64, with_ridge
-from natsel.information.precision import Dense, Diagonal, Isotropic, Precision
+from natsel.information.weights.factors import OuterFactors, RowFactors
+from natsel.information.weights.output_curvature import Kind
+from natsel.information.weights.positive_definite import in_float64, with_ridge
+from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Precision
 from natsel.memory import chunked
 
 _FEATURES = ("points", "features")
@@ -32,7 +32,7 @@ class FisherFactors(Belief):
     `kind` says what the outputs are: probabilities ("softmax"), roots of the output curvature ("diagonal"), or
     gradients with respect to the outputs under one label ("row"); `categorical`, `bernoulli`, `gaussian` and `poisson`
     make them. `precision` is that of the posterior over all C·D weights: a number λ for λ·I, a matrix, or one of
-    `natsel.information.precision`.
+    `natsel.information.weights.precision`.
 
     >>> belief = FisherFactors.categorical([[1.0, 0.5]], [[0.2, 0.8]], precision=0.1)
     >>> belief.factors.weights, belief.labelled("hard").outputs_N_C.round(decimals=1).tolist()

@@ -15,7 +15,7 @@ from torch import Tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.draws import Learnt
 from natsel.beliefs.updates import Update
-from natsel.information.precision import FORMS
+from natsel.information.weights.precision import FORMS
 
 FORMAT = 2
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_integers, as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
-from natsel.information.precision import Precision
+from natsel.information.weights.precision import Precision
 
 
 @dataclass(frozen=True, eq=False)

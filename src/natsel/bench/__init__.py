@@ -44,7 +44,7 @@ def run(
     from natsel.bench.quality import CONFIGURATIONS as QUALITY_CONFIGURATIONS
     from natsel.bench.quality import jepig_quality, verdict
     from natsel.bench.quality import quality as batch_quality
-    from natsel.bench.report import machine
+    from natsel.bench.result_table import machine
     from natsel.provenance import versions
 
     judged_on = configurations or (QUALITY_CONFIGURATIONS if quality else CONFIGURATIONS)
@@ -99,7 +99,7 @@ def setup(directory: str | Path) -> Path:
 
 def show(document: dict[str, Any]) -> None:
     """Print a document of `run` as tables on stderr."""
-    from natsel.bench.report import show
+    from natsel.bench.result_table import show
 
     show(document)
 

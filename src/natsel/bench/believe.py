@@ -23,11 +23,11 @@ from torch.profiler import ProfilerActivity, profile
 
 import natsel
 from natsel.data.examples import Examples
-from natsel.models.draws import Plan, outputs_of, plan_of
-from natsel.models.dropout import Dropout
-from natsel.models.inputs import as_device
-from natsel.models.networks import mnist_cnn
-from natsel.models.training import Training
+from natsel.models.dropout.dropout import Dropout
+from natsel.models.dropout.mask_plan import Plan, outputs_of, plan_of
+from natsel.models.networks.architectures import mnist_cnn
+from natsel.models.networks.inputs import as_device
+from natsel.models.networks.training import Training
 from natsel.provenance import versions
 
 # Names of what torch counts as a product: aten::mm, bmm, addmm, mkldnn_convolution, cudnn_convolution …

@@ -22,7 +22,7 @@ from torch import Tensor
 import natsel
 from natsel.beliefs import Targets
 from natsel.bench.peer_worker import Meter
-from natsel.information.predictive import _COLUMNS, deviations
+from natsel.information.predictive_information import _COLUMNS, deviations
 from natsel.objectives import EPIG, Reading, read
 from natsel.provenance import versions
 from natsel.search import TopK

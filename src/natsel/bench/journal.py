@@ -25,7 +25,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from natsel.bench.report import machine
+from natsel.bench.result_table import machine
 from natsel.provenance import versions
 from natsel.store import Journal, State, Terms, reading, schema, seals
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.choose.registry import Method
+from natsel.choose.methods import Method
 from natsel.objectives import EIG, ExpectedEntropy, Reading, offers, read
 
 

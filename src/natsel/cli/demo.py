@@ -14,7 +14,7 @@ import typer
 from natsel.cli.run import perform, show
 
 if TYPE_CHECKING:
-    from natsel.experiments.publish import Published
+    from natsel.experiments.results.publish import Published
 
 NAME = "demo"
 EXAMPLE = "Example: natsel demo --seed 10   (under two minutes on two cores; natsel run digits is the same at length)"
@@ -34,7 +34,7 @@ def command(
     """Learn digits with few labels, chosen at random or in three better ways. No download; a report at the end."""
     from dataclasses import replace
 
-    from natsel.experiments.recipe import load_recipe
+    from natsel.experiments.recipe.recipe import load_recipe
 
     recipe = replace(load_recipe("digits"), name="demo", seeds=tuple(range(seed, seed + SEEDS)))
     place = folder or state_folder() / f"demo-{seed}"

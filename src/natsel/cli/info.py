@@ -10,7 +10,7 @@ import typer
 from natsel.cli.output import print_json, warn
 
 if TYPE_CHECKING:
-    from natsel.information.calculus import DiscreteJoint, Expression, Statement
+    from natsel.calculus import DiscreteJoint, Expression, Statement
 
 NAME = "info"
 EXAMPLE = 'Example: natsel info "I\\[X;Y|Z]" --table joint.csv --diagram out.svg'
@@ -45,7 +45,7 @@ def command(
     A statement (=, <=, >=, !=) is proved for all distributions, or refuted by a counter-example.
     Limits: 13 variables in an I, 12 on each side of a statement; 16 in a statement that is not proved by its form.
     """
-    from natsel.information.calculus import ParseError, Statement, parse_statement
+    from natsel.calculus import ParseError, Statement, parse_statement
 
     try:
         parsed = parse_statement(text)
@@ -64,7 +64,7 @@ def command(
     else:
         report = _described(parsed) | ({} if joint is None else _valued(parsed, joint, at or [], q or [], unit))
         if diagram is not None:
-            from natsel.information.diagrams import diagram_of
+            from natsel.calculus.diagrams import diagram_of
 
             diagram_of(parsed, joint, _outcomes(at or []), diagram, unit)
             report["diagram"] = str(diagram)
@@ -76,15 +76,15 @@ def command(
 
 
 def _table(path: Path, measure: bool = False) -> "DiscreteJoint":
-    from natsel.information.calculus import DiscreteJoint
+    from natsel.calculus import DiscreteJoint
 
     return DiscreteJoint.read_csv(path, measure=measure)
 
 
 def _described(expression: "Expression") -> dict[str, Any]:
     """What can be said of a quantity without numbers."""
-    from natsel.information.calculus import NotReducible, canonical, chain, expand, name_of
-    from natsel.information.calculus.writing import latex
+    from natsel.calculus import NotReducible, canonical, chain, expand, name_of
+    from natsel.calculus.formatting import latex
 
     try:
         form = {str(key): str(factor) for key, factor in canonical(expression).items()}
@@ -106,7 +106,7 @@ def _described(expression: "Expression") -> dict[str, Any]:
 
 def _valued(expression: "Expression", joint: "DiscreteJoint", at: list[str], q: list[str], unit: Any) -> dict[str, Any]:
     """What a quantity is worth on a table."""
-    from natsel.information.calculus import evaluate
+    from natsel.calculus import evaluate
 
     outcomes = _outcomes(at)
     result = evaluate(expression, joint, at=outcomes, q=_models(q), unit=unit)
@@ -132,7 +132,7 @@ def _decided(
     statement: "Statement", joint: "DiscreteJoint | None", at: list[str], q: list[str], unit: Any
 ) -> dict[str, Any]:
     """Whether a statement holds for all distributions; and its sides on a table."""
-    from natsel.information.calculus import verify
+    from natsel.calculus import verify
 
     verdict = verify(statement)
     found = verdict.counterexample
@@ -157,7 +157,7 @@ def _records(joint: Any) -> Iterator[dict[str, Any]]:
 
 
 def _outcomes(at: list[str]) -> dict[str, Any]:
-    from natsel.information.calculus import ALL
+    from natsel.calculus import ALL
 
     outcomes: dict[str, Any] = {}
     for text in at:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from natsel.experiments.recipe import Recipe
+    from natsel.experiments.recipe.recipe import Recipe
 
 _BARS = "▁▂▃▄▅▆▇█"
 _PAUSE = 15.0

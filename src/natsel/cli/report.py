@@ -19,7 +19,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Write one self-contained HTML page about an experiment: curves, labels saved, what was picked and why."""
-    from natsel.experiments.publish import Published, publish
+    from natsel.experiments.results.publish import Published, publish
 
     published = publish(folder, out)
     if as_json:

@@ -8,12 +8,12 @@ import typer
 from natsel.cli.output import print_json, warn
 
 if TYPE_CHECKING:
-    from natsel.experiments.plan import Plan
-    from natsel.experiments.publish import Published, PublishedPlan
-    from natsel.experiments.recipe import Recipe
-    from natsel.experiments.run import Outcome, Report
-    from natsel.experiments.suite import Ended
-    from natsel.experiments.summary import Row
+    from natsel.experiments.recipe.plan import Plan
+    from natsel.experiments.recipe.recipe import Recipe
+    from natsel.experiments.results.publish import Published, PublishedPlan
+    from natsel.experiments.results.summary import Row
+    from natsel.experiments.running.run import Outcome, Report
+    from natsel.experiments.running.suite import Ended
 
 NAME = "run"
 EXAMPLE = "Example: natsel run digits --methods random,power-bald:beta=4 --seeds 0-4   then   natsel report runs/digits"
@@ -47,7 +47,7 @@ def command(
         return
     if recipe is None:
         raise ValueError("recipe: name one, or a .toml file; natsel run --list shows those that ship")
-    from natsel.experiments.plan import load_plan
+    from natsel.experiments.recipe.plan import load_plan
 
     plan = load_plan(recipe, full=full, variants=variants)
     chosen = plan.adjusted(methods=methods, seeds=seeds, budget=budget)
@@ -67,7 +67,7 @@ def command(
 def perform(recipe: "Recipe", folder: Path, **options: Any) -> "tuple[Outcome, Published | None]":
     """Run a recipe with a live board, then write its report; None where nothing was measured."""
     from natsel.cli.live import live
-    from natsel.experiments.run import run
+    from natsel.experiments.running.run import run
 
     try:
         with live(recipe) as progress:
@@ -77,7 +77,7 @@ def perform(recipe: "Recipe", folder: Path, **options: Any) -> "tuple[Outcome, P
         raise
     if len(outcome.failed) and not outcome.done and not outcome.skipped:
         return outcome, None
-    from natsel.experiments.publish import publish_experiment  # waits for torch, which the workers need not
+    from natsel.experiments.results.publish import publish_experiment  # waits for torch, which the workers need not
 
     return outcome, publish_experiment(folder, folder / "report.html")
 
@@ -87,8 +87,8 @@ def perform_plan(plan: "Plan", folder: Path, **options: Any) -> "tuple[Ended, Pu
     from contextlib import ExitStack
 
     from natsel.cli.live import live
-    from natsel.experiments.publish import PublishedPlan, publish
-    from natsel.experiments.suite import run_plan
+    from natsel.experiments.results.publish import PublishedPlan, publish
+    from natsel.experiments.running.suite import run_plan
 
     boards = ExitStack()
 
@@ -148,7 +148,7 @@ def tell(published: "Published") -> None:
     """The result for people: a table, the sentence, and where the report is."""
     from rich.console import Console
 
-    from natsel.experiments.verdicts import lines_of
+    from natsel.experiments.results.verdicts import lines_of
 
     console = Console(highlight=False)
     console.print(f"\nLabels needed to reach a test {published.experiment.metric} (saved against random):")
@@ -166,7 +166,7 @@ def _table(published: "Published") -> Any:
     from rich import box
     from rich.table import Table
 
-    from natsel.experiments.summary import labels, level, table
+    from natsel.experiments.results.summary import labels, level, table
 
     experiment = published.experiment
     rows = table(experiment)
@@ -193,8 +193,8 @@ def _saving(row: "Row") -> str:
 
 
 def _list(as_json: bool) -> None:
-    from natsel.experiments.plan import load_plan
-    from natsel.experiments.recipe import recipe_names
+    from natsel.experiments.recipe.plan import load_plan
+    from natsel.experiments.recipe.recipe import recipe_names
 
     recipes = [load_plan(name) for name in recipe_names()]
     if as_json:

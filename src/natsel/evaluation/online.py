@@ -124,7 +124,7 @@ def online_predictive(log_weights_S_K: Tensor, predictions: Iterable[Tensor]) ->
     """ln q_s(y|x) as log_pred_S_N_C, from log_probs_N_k_C that come in chunks of draws, in order.
 
     All that is held is S x N x C in float64 and one chunk, however many draws there are: a model that makes the same
-    draws again (`natsel.models.draws.dropout_logits` with draws=range(…)) never holds them all.  Spec 05, A2.
+    draws again (`natsel.models.dropout.mask_plan.dropout_logits` with draws=range(…)) never holds them all.
 
     >>> whole = torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log()
     >>> online_predictive(torch.tensor([[0.5, 0.5], [1.0, 0.0]]).log(), [whole[:, :1], whole[:, 1:]]).exp()

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.plan import load_plan
-from natsel.experiments.recipe import recipe_names
-from natsel.experiments.run import Outcome, Report
-from natsel.experiments.suite import run_plan
+from natsel.experiments.recipe.plan import load_plan
+from natsel.experiments.recipe.recipe import recipe_names
+from natsel.experiments.running.run import Outcome, Report
+from natsel.experiments.running.suite import run_plan
 
 
 def line(event: dict[str, Any], began: float) -> str:
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for outcome in ended.outcomes.values():
         print(summary(outcome), flush=True)
     if plan.study or ended.finished or ended.left:
-        from natsel.experiments.publish import publish
+        from natsel.experiments.results.publish import publish
 
         try:
             print(publish(ended.folder).told(), flush=True)

@@ -14,10 +14,10 @@ import math
 import torch
 from torch import Tensor
 
-from natsel.information.entropy import widened
-from natsel.information.gaussian import gaussian_mutual_information
+from natsel.information.entropies import widened
+from natsel.information.gaussians import gaussian_mutual_information
 from natsel.information.phi import phi
-from natsel.information.predictive import target_weights
+from natsel.information.predictive_information import target_weights
 from natsel.memory import chunked
 
 # Nodes of the trapezoidal rule lie this far apart, in units of min(1, s): Φ has no zeros near the real line, so that

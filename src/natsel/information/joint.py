@@ -23,7 +23,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from natsel.information.entropy import entropy
+from natsel.information.entropies import entropy
 from natsel.information.mutual import conditional_entropy, normalised_log_weights, predictive_entropy
 
 # Numbers held at once where work is cut into blocks (32 MB of float64); the largest exact table, rows x K.

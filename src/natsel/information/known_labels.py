@@ -20,7 +20,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from natsel.information.entropy import entropy, kl_divergence, log_sum_exp, widened
+from natsel.information.entropies import entropy, kl_divergence, log_sum_exp, widened
 from natsel.information.mutual import normalised_log_weights
 from natsel.memory import chunked, rows_per_chunk
 

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from natsel.information.entropy import LOG_FLOOR, entropy, kl_divergence, log_sum_exp, widened
+from natsel.information.entropies import LOG_FLOOR, entropy, kl_divergence, log_sum_exp, widened
 from natsel.memory import chunked
 
 # Scores in float32 are off by up to 2e-7 nats, which would decide between points below this; there float64 does.

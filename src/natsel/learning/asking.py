@@ -16,11 +16,11 @@ from natsel.beliefs.two_models import TwoModels
 from natsel.choose import METHODS, Method, Selection, score
 from natsel.data.pool import Pool
 from natsel.learning.fitting import Fitting
-from natsel.learning.jepig import taught
 from natsel.learning.record import Record
+from natsel.learning.students import taught
 from natsel.learning.targets import TargetInputs, most_targets
 from natsel.objectives import EIG, JEPIG, ExpectedEntropy, Random, offers
-from natsel.objectives.jepig_taught import TaughtJEPIG
+from natsel.objectives.jepig import TaughtJEPIG
 from natsel.store import Acquisition, Ask
 
 Array = np.ndarray[Any, Any]

@@ -17,14 +17,14 @@ from natsel.beliefs import Belief, CategoricalSamples
 from natsel.data.examples import Examples
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
+from natsel.evaluation.of_belief import evaluate, predictive
 from natsel.learning.checks import as_examples
-from natsel.learning.evaluate import evaluate, predictive
 from natsel.learning.junk import checked_junk, exposed
 from natsel.learning.record import Array, Record
 from natsel.models.consistency import check_consistent
-from natsel.models.convert import as_model
+from natsel.models.conversion import as_model
+from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, checked_belief
-from natsel.models.together import believe_both
 from natsel.progress import Bar
 from natsel.seeds import derive
 from natsel.store import State

@@ -16,8 +16,8 @@ import numpy as np
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
-from natsel.models.dropout import Dropout
-from natsel.models.ensemble import Ensemble
+from natsel.models.dropout.dropout import Dropout
+from natsel.models.networks.ensemble import Ensemble
 from natsel.store import Round, State
 
 Array = np.ndarray[Any, Any]

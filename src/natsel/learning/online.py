@@ -22,14 +22,14 @@ from natsel.beliefs.draws import COLLAPSE, NoSurvivingDraw, Weighted
 from natsel.choose import Method, resolve, select
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
+from natsel.evaluation.of_belief import evaluate
 from natsel.learning.checks import as_count, as_examples, as_pool
-from natsel.learning.evaluate import evaluate
 from natsel.learning.oracles import Oracle, answers
 from natsel.learning.retraining import Adaptation as Adaptation
 from natsel.learning.retraining import Comparison as Comparison
 from natsel.learning.retraining import fitted, known_classes
 from natsel.learning.retraining import obi_versus_retraining as obi_versus_retraining
-from natsel.models.convert import as_model
+from natsel.models.conversion import as_model
 from natsel.models.protocol import Progress
 from natsel.seeds import derive
 

@@ -23,7 +23,7 @@ from natsel.data.labels import as_numpy
 from natsel.learning.ahead import Look, Metrics, check_parts, look_ahead
 from natsel.learning.checks import as_count
 from natsel.learning.fitting import _takes_validation
-from natsel.models.convert import as_model
+from natsel.models.conversion import as_model
 from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
 

@@ -23,9 +23,9 @@ from natsel.beliefs.targets import Targets
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
+from natsel.evaluation.of_belief import predictive
 from natsel.information.priors import checked_prior, class_prior_weights
 from natsel.learning.checks import as_count
-from natsel.learning.evaluate import predictive
 from natsel.memory import memory_budget
 
 Array = np.ndarray[Any, Any]

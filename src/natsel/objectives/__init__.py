@@ -1,86 +1,44 @@
-"""Objectives: which information quantity is wanted, and how it is read from each kind of belief."""
+"""Objectives: which information quantity is wanted. How each is read from a belief is on the shelves of `readings`."""
 
-# Readings are imported for their entries in the table (objective, belief) → state.
-from natsel.objectives import (  # noqa: F401
-    eig_categorical,
-    eig_fisher,
-    eig_gaussian,
-    epig_categorical,
-    epig_fisher,
-    epig_gaussian,
-    jepig_categorical,
-    jepig_fisher,
-    jepig_gaussian,
-    known_fisher,
-    pig_draws,
-    pig_gaussian,
-    trace_fisher,
-)
-from natsel.objectives.coverage import FLQMI, FLVMI, FacilityLocation, SetCover, SetCoverMI
-from natsel.objectives.eig import EIG
-from natsel.objectives.epig import EPIG, EPIGChi2
-from natsel.objectives.epig_jensen import EPIGJensen
-from natsel.objectives.gradient_norms import EGL, EL2N, GraNd
-from natsel.objectives.graph_cut import GCMI, GraphCut
-from natsel.objectives.jepig import JEPIG
-from natsel.objectives.jepig_taught import TaughtJEPIG
-from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
-from natsel.objectives.pig import JPIG, PIG
-from natsel.objectives.plain import (
-    Entropy,
-    ExpectedEntropy,
-    InformationGain,
-    Margin,
-    MeanStd,
-    Random,
-    StdDev,
-    Surprise,
-    Variance,
-    VariationRatio,
-)
-from natsel.objectives.protocol import SERVES, Bound, Facts, Objective, Reading, offers, read
-from natsel.objectives.trace import TraceEIG, TraceEPIG, TraceJEPIG
-
-__all__ = [
-    "EGL",
-    "EIG",
-    "EL2N",
-    "EPIG",
-    "FLQMI",
-    "FLVMI",
-    "GCMI",
-    "JEPIG",
-    "JPIG",
-    "PIG",
-    "SERVES",
-    "Bound",
-    "EPIGChi2",
-    "EPIGJensen",
-    "Entropy",
-    "ExpectedEntropy",
-    "FacilityLocation",
-    "Facts",
-    "GraNd",
-    "GraphCut",
-    "InformationGain",
-    "LogDet",
-    "LogDetCMI",
-    "LogDetMI",
-    "Margin",
-    "MeanStd",
-    "Objective",
-    "Random",
-    "Reading",
-    "SetCover",
-    "SetCoverMI",
-    "StdDev",
-    "Surprise",
-    "TaughtJEPIG",
-    "TraceEIG",
-    "TraceEPIG",
-    "TraceJEPIG",
-    "Variance",
-    "VariationRatio",
-    "offers",
-    "read",
-]
+from natsel.objectives import readings as readings  # enters them into the table (objective, belief) → state
+from natsel.objectives.coverage import FLQMI as FLQMI
+from natsel.objectives.coverage import FLVMI as FLVMI
+from natsel.objectives.coverage import FacilityLocation as FacilityLocation
+from natsel.objectives.coverage import SetCover as SetCover
+from natsel.objectives.coverage import SetCoverMI as SetCoverMI
+from natsel.objectives.eig import EIG as EIG
+from natsel.objectives.epig import EPIG as EPIG
+from natsel.objectives.epig import EPIGChi2 as EPIGChi2
+from natsel.objectives.epig import EPIGJensen as EPIGJensen
+from natsel.objectives.gradient_norms import EGL as EGL
+from natsel.objectives.gradient_norms import EL2N as EL2N
+from natsel.objectives.gradient_norms import GraNd as GraNd
+from natsel.objectives.graph_cut import GCMI as GCMI
+from natsel.objectives.graph_cut import GraphCut as GraphCut
+from natsel.objectives.jepig import JEPIG as JEPIG
+from natsel.objectives.jepig import TaughtJEPIG as TaughtJEPIG
+from natsel.objectives.logdet import LogDet as LogDet
+from natsel.objectives.logdet import LogDetCMI as LogDetCMI
+from natsel.objectives.logdet import LogDetMI as LogDetMI
+from natsel.objectives.pig import JPIG as JPIG
+from natsel.objectives.pig import PIG as PIG
+from natsel.objectives.plain import Entropy as Entropy
+from natsel.objectives.plain import ExpectedEntropy as ExpectedEntropy
+from natsel.objectives.plain import InformationGain as InformationGain
+from natsel.objectives.plain import Margin as Margin
+from natsel.objectives.plain import MeanStd as MeanStd
+from natsel.objectives.plain import Random as Random
+from natsel.objectives.plain import StdDev as StdDev
+from natsel.objectives.plain import Surprise as Surprise
+from natsel.objectives.plain import Variance as Variance
+from natsel.objectives.plain import VariationRatio as VariationRatio
+from natsel.objectives.protocol import SERVES as SERVES
+from natsel.objectives.protocol import Bound as Bound
+from natsel.objectives.protocol import Facts as Facts
+from natsel.objectives.protocol import Objective as Objective
+from natsel.objectives.protocol import Reading as Reading
+from natsel.objectives.protocol import offers as offers
+from natsel.objectives.protocol import read as read
+from natsel.objectives.trace import TraceEIG as TraceEIG
+from natsel.objectives.trace import TraceEPIG as TraceEPIG
+from natsel.objectives.trace import TraceJEPIG as TraceJEPIG

@@ -15,18 +15,9 @@ Spec 08, G5. Iyer et al. 2021; Kothawade et al. 2021, 2022.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
-from natsel.capabilities import Capability
-from natsel.information.similarity import Kernel
-from natsel.objectives.protocol import Facts, Objective, Reading, serves
-from natsel.objectives.similarity import OneGradient, Similar, read_gradients
+from natsel.objectives.protocol import Facts, Objective
+from natsel.objectives.similarity import OneGradient
 from natsel.options import check_options
-
-# Cosines of copies may miss 1 by rounding.
-_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -120,94 +111,3 @@ class FLQMI(OneGradient, Objective):
     facts: ClassVar[Facts] = replace(
         FLVMI.facts, quantity="Σ* max s + Σ max s*", takes_given=False, pool_wide=False, cost="N·M·(C + D)"
     )
-
-
-@serves(FacilityLocation, FisherFactors, FisherRows, GaussianFeatures)
-@serves(SetCover, FisherFactors, FisherRows, GaussianFeatures)
-@serves(FLVMI, FisherFactors, FisherRows, GaussianFeatures)
-@serves(SetCoverMI, FisherFactors, FisherRows, GaussianFeatures)
-@serves(FLQMI, FisherFactors, FisherRows, GaussianFeatures)
-class Coverage(Similar):
-    """Σ_g min(max_{j∈A} s_gj, cap_g) + Σ_{j∈A} extra_j over ground points g, which are the pool or the targets."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
-    submodular: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
-    remaining: ClassVar[float] = torch.inf
-
-    def __init__(
-        self, objective: FacilityLocation | SetCover | FLVMI | SetCoverMI | FLQMI, belief: Belief, reading: Reading
-    ) -> None:
-        self.gradients, aims, held = read_gradients(objective, belief, reading)
-        self.threshold: float | None = getattr(objective, "threshold", None)
-        self.ground, self.weight = _ground(getattr(objective, "ground", None), self.gradients, reading.generator)
-        self.extra_N = torch.zeros(len(self.gradients), dtype=torch.float64, device=self.gradients.device)
-        if isinstance(objective, FLQMI):
-            assert aims is not None
-            self.ground = aims
-            self.extra_N = objective.eta * self.gradients.largest(aims).clamp_min_(0)
-        ceiling = torch.full((len(self.ground),), torch.inf, dtype=torch.float64, device=self.gradients.device)
-        if isinstance(objective, FLVMI | SetCoverMI):
-            assert aims is not None
-            ceiling = getattr(objective, "eta", 1.0) * self._covered(self.ground.largest(aims))
-        self.ceiling_G = ceiling
-        self.start_G = torch.zeros_like(ceiling) if held is None else self._covered(self.ground.largest(held))
-        self.best_G = self.start_G.clone()
-        self.total = 0.0
-        self._scores_N: Tensor | None = None
-
-    def scores(self) -> Tensor:
-        """What every point covers by itself, N values."""
-        if self._scores_N is None:
-            self._scores_N = self._more(self.gradients, self.start_G) + self.extra_N
-        return self._scores_N
-
-    def bounds(self) -> Tensor:
-        """The scores: gains only fall from there."""
-        return self.scores()
-
-    def gains(self, positions: Tensor) -> Tensor:
-        """What each position covers that the points taken do not."""
-        positions = positions.to(self.gradients.device)
-        return self._more(self.gradients[positions], self.best_G) + self.extra_N[positions]
-
-    def add(self, position: int) -> float:
-        """Take a point: what it covers best is its own from now on."""
-        gain = float(self.gains(torch.tensor([position])))
-        self.best_G = torch.maximum(self.best_G, self._capped(self.ground.between(self.gradients[[position]])[:, 0]))
-        self.total += gain
-        return gain
-
-    def value(self, positions: Tensor) -> float:
-        """The worth of a set from all its similarities: the reference."""
-        positions = positions.to(self.gradients.device)
-        if len(positions) == 0:
-            return 0.0
-        best_G = torch.maximum(self.start_G, self._capped(self.ground.largest(self.gradients[positions])))
-        return self.weight * float((best_G - self.start_G).sum()) + float(self.extra_N[positions].sum())
-
-    def _covered(self, similar: Tensor) -> Tensor:
-        if self.threshold is None:
-            return similar.clamp_min(0)
-        return (similar >= self.threshold - _SLACK).double()
-
-    def _capped(self, similar_G: Tensor) -> Tensor:
-        return torch.minimum(self._covered(similar_G), self.ceiling_G)
-
-    def _more(self, some: Kernel, best_G: Tensor) -> Tensor:
-        """Σ_g (min(s_ng, cap_g) − best_g)₊ of some points, tile by tile."""
-
-        def work(similar_n_g: Tensor, part: slice) -> Tensor:
-            covered_n_g = torch.minimum(self._covered(similar_n_g), self.ceiling_G[part])
-            return (covered_n_g - best_G[part]).clamp_min_(0).sum(1)
-
-        return self.weight * some.folded(self.ground, work)
-
-
-def _ground(size: int | None, pool: Kernel, generator: torch.Generator) -> tuple[Kernel, float]:
-    """The points that are to be covered, all or some drawn, and how many each stands for."""
-    if size is None or size >= len(pool):
-        return pool, 1.0
-    drawn = torch.randperm(len(pool), generator=generator)[:size].sort().values.to(pool.device)
-    return pool[drawn], len(pool) / size

@@ -6,13 +6,19 @@
 The mean over targets, each taken alone; JEPIG beside this file takes them together. Never more than BALD, and never
 less than 0. Monotone but not submodular: two labels can tell together what neither does alone (xor), so greedy batches
 have no guarantee.  Spec 06, Q3 and Q6.
+
+    EPIGJensen = ½ ln det(I + F_A H⁻¹) − ½ ln det(I + F_A (H + F̄)⁻¹)        F̄ = Σ_j v_j F[x*_j], in weight space
+
+The information about all targets together, each seen through 1/v_j times its noise: about the average target. It lies
+between EPIG, whose mean over targets it bounds from above, and JEPIG; its cost does not grow with candidates × targets.
+Spec 08, D and E.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.protocol import Facts, Objective
+from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
+from natsel.objectives.protocol import Bound, Facts, Objective
 from natsel.options import check_options
 
 
@@ -57,4 +63,29 @@ class EPIGChi2(Objective):
         reason="the second-order term of I[Y;Ystar|x,xstar,D]; that is never more than twice this",
         needs_targets=True,
         cost="N·C·K²",
+    )
+
+
+@dataclass(frozen=True)
+class EPIGJensen(Objective):
+    """Information about the average target: EPIG's cheap upper bound in weight space.
+
+    >>> EPIGJensen().facts.needs_targets
+    True
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "I[Y;Y*…|x,x*…] of targets seen through M times their noise",
+        reason="an upper bound on the mean over targets of I[Y;Ystar|x,xstar,D]",
+        bounds=(
+            Bound(
+                "I[Y;Ystar|x,xstar,D]",
+                "upper",
+                (GaussianFeatures,),
+                why="information is concave in what targets tell (Jensen)",
+            ),
+        ),
+        needs_targets=True,
+        monotone=True,
+        cost="N·P² + M·P², or N·M·R² where targets are few",
     )

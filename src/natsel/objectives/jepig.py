@@ -4,10 +4,17 @@
 
 BALD now, less what BALD would be left if the targets were labelled. Never more than BALD, never less than EPIG. With K
 draws many targets pin the draws down, and JEPIG becomes BALD whatever they are worth: a warning says so.  Spec 06, Q5.
+
+    TaughtJEPIG(x) = I[Y; Ω | x] − (1/S) Σ_s I[Y; Ω_s | x]               BALD now, less BALD of the students
+    TaughtJEPIG(B) = I[Y_B; Ω | x_B] − (1/S) Σ_s I[Y_B; Ω_s | x_B]       BatchBALD now, less that of the students
+
+A student by self-distillation learns the model's own mean predictions on training inputs and targets; one by
+retraining learns labels of the targets that the model made up. Draws never degenerate as they do when many target
+labels re-weight them. The exact quantity is never negative; the difference may be.  Spec 06, Q5c, Q5d and Q7.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
 from natsel.objectives.protocol import Facts, Objective
@@ -38,3 +45,29 @@ class JEPIG(Objective):
 
     def __post_init__(self) -> None:
         check_options(self, rows=1)
+
+
+@dataclass(frozen=True)
+class TaughtJEPIG(Objective):
+    """JEPIG as what a student no longer has to learn; a learner makes the students, by `distil` or `retrain`.
+
+    `students` is how many are made; self-distillation needs one. `rows` are those of EIG, for batches.
+
+    >>> TaughtJEPIG("retrain", students=3).facts.nonnegative
+    False
+    """
+
+    by: Literal["distil", "retrain"] = "distil"
+    students: int = 1
+    rows: int = 4096
+
+    facts: ClassVar[Facts] = Facts(
+        "I[Y;W|x] − I[Y;W'|x]",
+        reason="a difference between two models that estimates I[Y;Ystars|x,xstars,D]; it may be negative",
+        disagreement=True,
+        nonnegative=False,
+        cost="a training for each student, then twice BALD",
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self, students=1, rows=1)

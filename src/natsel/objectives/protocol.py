@@ -4,7 +4,7 @@ An objective is a frozen value without data. Reading it from a belief gives a st
 objective is defined on sets, gives gains conditional on the points added so far. `@serves(Objective, Belief)` enters a
 state class in the table; searches run on any state that offers what they need.
 
-Objectives say what they are in the notation of `natsel.information.calculus`: the exact quantity as an expression, or
+Objectives say what they are in the notation of `natsel.calculus`: the exact quantity as an expression, or
 why there is none, and on which side of an exact quantity the score lies. Spec 01, 3 and 9.
 """
 

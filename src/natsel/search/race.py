@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Choice, Raced
-from natsel.information.rows import lead_errors
+from natsel.information.weighted_posteriors import lead_errors
 
 _SIGMAS = 2.0
 # float32 gains move by about 1e-6 with the order of summation, that is with chunk sizes, threads and devices.

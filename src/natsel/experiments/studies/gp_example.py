@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from natsel.experiments.claims import Verdict
-from natsel.experiments.studies.page import line_chart
+from natsel.experiments.results.claims import Verdict
+from natsel.experiments.studies.study_page import line_chart
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
 
 _NODES = 60

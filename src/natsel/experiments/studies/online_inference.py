@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from natsel.data import Examples, Pool
-from natsel.experiments.claims import Verdict
-from natsel.experiments.page import table
-from natsel.experiments.studies.page import line_chart
+from natsel.experiments.report.page import table
+from natsel.experiments.results.claims import Verdict
+from natsel.experiments.studies.study_page import line_chart
 from natsel.experiments.studies.units import Units
 from natsel.seeds import derive
 
@@ -66,7 +66,7 @@ class _Lab:
 
     def model(self) -> Any:
         from natsel.models import Dropout, mnist_cnn
-        from natsel.models.training import STOCHASTIC
+        from natsel.models.networks.training import STOCHASTIC
 
         epochs = {name: self.settings[name] for name in ("epoch_samples", "max_epochs")}
         training = replace(STOCHASTIC, patience=min(20, epochs["max_epochs"]), **epochs)

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.checks import Check, each, number, one_of, whole
+from natsel.experiments.recipe.checks import Check, each, number, one_of, whole
 
 Tell = Callable[[str], None]
 

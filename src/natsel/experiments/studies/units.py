@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.folder import write_json
+from natsel.experiments.running.folder import write_json
 
 
 class Units:

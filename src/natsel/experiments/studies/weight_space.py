@@ -21,9 +21,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from natsel.choose import Method, score
-from natsel.experiments.claims import Verdict
-from natsel.experiments.page import table
-from natsel.experiments.studies.page import line_chart
+from natsel.experiments.report.page import table
+from natsel.experiments.results.claims import Verdict
+from natsel.experiments.studies.study_page import line_chart
 from natsel.experiments.studies.units import Units
 from natsel.objectives import EIG, EPIG, JEPIG, EPIGJensen, Objective, TraceEIG, TraceEPIG
 from natsel.search import TopK
@@ -69,7 +69,7 @@ def run(
 def _trial(settings: Mapping[str, Any], trial: int, device: str | None) -> dict[str, Any]:
     from natsel.data import load, split
     from natsel.models import Dropout, LastLayer, mnist_cnn
-    from natsel.models.training import STOCHASTIC
+    from natsel.models.networks.training import STOCHASTIC
 
     data = load("mnist")
     sizes = tuple(settings[name] for name in ("labels", "validation", "pool", "targets"))

@@ -1,0 +1,245 @@
+"""Methods: an objective, read from a belief, maximised by a search; and the table of those that have a name.
+
+Which pairs are legal follows from what the objective's state offers on the belief and what the search needs. Any point
+of the grid without a name is a `Method` value, and is accepted wherever a name is. The methods of weight space are EIG,
+EPIG and JEPIG with a choice of labels, precision and search: docs/unification.md.
+"""
+
+import difflib
+from dataclasses import dataclass
+
+from natsel.beliefs import Belief
+from natsel.capabilities import Capability, Search
+from natsel.objectives import (
+    EGL,
+    EIG,
+    EL2N,
+    EPIG,
+    FLQMI,
+    FLVMI,
+    GCMI,
+    JEPIG,
+    JPIG,
+    PIG,
+    SERVES,
+    Entropy,
+    EPIGChi2,
+    EPIGJensen,
+    ExpectedEntropy,
+    FacilityLocation,
+    Facts,
+    GraNd,
+    GraphCut,
+    InformationGain,
+    LogDet,
+    LogDetCMI,
+    LogDetMI,
+    Margin,
+    MeanStd,
+    Objective,
+    Random,
+    SetCover,
+    SetCoverMI,
+    StdDev,
+    Surprise,
+    TaughtJEPIG,
+    TraceEIG,
+    TraceEPIG,
+    TraceJEPIG,
+    Variance,
+    VariationRatio,
+    offers,
+)
+from natsel.search import KDPP, Exhaustive, ForwardBackward, Greedy, KMeansPP, Power, Softmax, SoftRank, TopK
+
+
+@dataclass(frozen=True)
+class Method:
+    """An objective and a search, with where the pair comes from.
+
+    >>> from natsel.objectives import EIG
+    >>> from natsel.search import Power
+    >>> Method(objective=EIG(), search=Power(beta=8)).facts.quantity
+    'I[Y;W|x]'
+    """
+
+    objective: Objective
+    search: Search
+    name: str = "unnamed"
+    aliases: tuple[str, ...] = ()
+    source: str = ""
+    note: str = ""
+
+    @property
+    def facts(self) -> Facts:
+        """What the objective needs and guarantees."""
+        return self.objective.facts
+
+    @property
+    def beliefs(self) -> tuple[type[Belief], ...]:
+        """The kinds of belief the method runs on."""
+        kinds = [belief for objective, belief in SERVES if objective is type(self.objective)]
+        return tuple(belief for belief in kinds if not missing(self, belief))
+
+
+def missing(method: Method, belief: type[Belief]) -> Capability:
+    """What the search needs and the objective's state on this belief does not offer."""
+    return method.search.needs & ~(offers(type(method.objective), belief) or Capability(0))
+
+
+_BATCHBALD = "Kirsch, van Amersfoort & Gal 2019"
+_JEPIG = "Kirsch et al. 2021, test distribution–aware active learning"
+_PIG = "Mindermann et al. 2022; Kirsch 2024"
+_EPIG = "Bickford Smith, Kirsch et al. 2023"
+_STOCHASTIC = "Kirsch et al. 2023, stochastic batch acquisition"
+
+_BADGE = "Ash et al. 2020"
+_BAIT = "Ash et al. 2021"
+_SIMILAR = "Kothawade et al. 2021, 2022 (SIMILAR, PRISM)"
+_SUBMODULAR = "Iyer et al. 2021"
+_DIET = "Paul et al. 2021"
+
+_NAMED = (
+    # of predictions: BALD and its kin, EPIG and JEPIG, uncertainty, chance
+    Method(
+        EIG(),
+        TopK(),
+        "bald",
+        aliases=("eig", "expected-information-gain", "total-information-gain", "maxdiag"),
+        source="Houlsby et al. 2011",
+        note="picks copies of one informative point; for batches prefer batchbald or power-bald",
+    ),
+    Method(EIG(), Greedy(), "batchbald", aliases=("batch-bald", "maxdet"), source=_BATCHBALD),
+    Method(EIG(), Power(beta=8), "power-bald", source=_STOCHASTIC, note="beta = 8, the tuned value; 1 in the paper"),
+    Method(EIG(), Softmax(beta=8), "softmax-bald", source=_STOCHASTIC, note="beta = 8; at 1 it is nearly uniform"),
+    Method(EIG(), SoftRank(beta=1), "softrank-bald", source=_STOCHASTIC, note="beta = 1"),
+    Method(EIG(), Exhaustive(), "best-bald", source="definition", note="tries every batch: tiny pools only"),
+    Method(
+        EPIG(),
+        TopK(),
+        "epig",
+        aliases=("expected-predictive-information-gain", "mean-marginal-information-gain"),
+        source=_EPIG,
+        note="for one label at a time; in batches it picks copies",
+    ),
+    Method(EPIG(), Power(beta=8), "power-epig", source=_EPIG, note="beta = 8, as for BALD"),
+    Method(EPIG(), Greedy(), "batch-epig", aliases=("batchepig",), source=_EPIG, note="no 1 − 1/e guarantee"),
+    Method(EPIGChi2(), TopK(), "epig-chi2", source="second-order expansion", note="nearly EPIG, at BALD's price"),
+    Method(
+        JEPIG(),
+        TopK(),
+        "jepig",
+        aliases=("joint-information-gain",),
+        source="MacKay 1992; " + _JEPIG,
+        note="with few draws and many targets it is BALD",
+    ),
+    Method(JEPIG(), Greedy(), "batch-jepig", aliases=("batchjepig",), source=_JEPIG),
+    Method(
+        TaughtJEPIG(),
+        TopK(),
+        "jepig-distil",
+        source=_JEPIG,
+        note="trains a student on the targets: for natsel.ActiveLearner with targets=",
+    ),
+    Method(TaughtJEPIG(), Greedy(), "batch-jepig-distil", source=_JEPIG, note="as jepig-distil, for batches"),
+    Method(TaughtJEPIG("retrain", students=4), TopK(), "jepig-retrain", source=_JEPIG, note="four students"),
+    Method(PIG(), TopK(), "pig", aliases=("predictive-information-gain",), source=_PIG),
+    Method(JPIG(), TopK(), "jpig", aliases=("joint-predictive-information-gain",), source=_PIG),
+    Method(Entropy(), TopK(), "entropy", aliases=("predictive-entropy",), source="Shannon 1948; Settles 2009"),
+    Method(Entropy(), Power(beta=4), "power-entropy", source=_STOCHASTIC, note="beta = 4, the tuned value"),
+    Method(Entropy(), Softmax(beta=4), "softmax-entropy", source=_STOCHASTIC, note="beta = 4"),
+    Method(Entropy(), SoftRank(beta=1), "softrank-entropy", source=_STOCHASTIC, note="beta = 1"),
+    Method(
+        ExpectedEntropy(),
+        TopK(),
+        "aleatoric",
+        aliases=("expected-entropy", "conditional-entropy"),
+        source="definition",
+        note="finds the noisiest points: a diagnostic, not a way to choose labels",
+    ),
+    Method(
+        VariationRatio(),
+        TopK(),
+        "variation-ratios",
+        aliases=("variation-ratio", "least-confidence", "var-ratios"),
+        source="Freeman 1965; Gal et al. 2017",
+    ),
+    Method(VariationRatio(), Power(beta=4), "power-variation-ratios", source=_STOCHASTIC, note="beta = 4"),
+    Method(Margin(), TopK(), "margin", aliases=("margin-sampling",), source="Scheffer et al. 2001"),
+    Method(MeanStd(), TopK(), "mean-std", source="Kendall et al. 2015; Gal et al. 2017"),
+    Method(StdDev(), TopK(), "std-dev", source="Kendall et al. 2015"),
+    Method(StdDev(), Power(beta=4), "power-std-dev", source=_STOCHASTIC, note="beta = 4"),
+    Method(Variance(), TopK(), "variance", source="Cohn et al. 1996"),
+    Method(Random(), TopK(), "random", aliases=("uniform",), source="the baseline"),
+    Method(InformationGain(), TopK(), "ig", aliases=("information-gain",), source="Lindley 1956"),
+    Method(Surprise(), TopK(), "surprise", aliases=("bayesian-surprise",), source="Itti & Baldi 2005"),
+    # of weight space: Fisher information of the last layer, gradients and their similarities
+    Method(LogDet(), KMeansPP(), "badge", source=_BADGE, note="k-means++ on gradients under the likeliest labels"),
+    Method(LogDet(), KDPP(), "badge-dpp", source=_BADGE, note="its k-DPP, slower and no better in the paper"),
+    Method(TraceEPIG(), ForwardBackward(), "bait", source=_BAIT, note="targets: the pool itself in the paper"),
+    Method(
+        EPIG(),
+        ForwardBackward(),
+        "fb-epig",
+        source="Kirsch 2024",
+        note="does dropping points help EPIG as it does BAIT?",
+    ),
+    Method(JEPIG(), ForwardBackward(), "fb-jepig", source="Kirsch 2024", note="BAIT's search for JEPIG"),
+    Method(EIG(), ForwardBackward(), "bait-det", source=_BAIT, note="its ablation: without + I the targets drop out"),
+    Method(
+        TraceJEPIG(),
+        Greedy(),
+        "active-set-select",
+        source="Chaudhuri et al. 2015",
+        note="for a precision with hardly any prior",
+    ),
+    Method(TraceEIG(), TopK(), "trace-eig", source="Kirsch 2024", note="additive: picks copies"),
+    Method(EPIGJensen(), TopK(), "epig-jensen", source="Kirsch 2024", note="about the average target"),
+    Method(LogDet(), Greedy(), "logdet", source=_SIMILAR),
+    Method(LogDetMI(), Greedy(), "logdet-mi", aliases=("logdetmi",), source=_SIMILAR),
+    Method(LogDetCMI(), Greedy(), "logdet-cmi", aliases=("logdetcmi",), source=_SIMILAR),
+    Method(FacilityLocation(cosine=True), Greedy(), "facility-location", source=_SUBMODULAR),
+    Method(FLVMI(cosine=True), Greedy(), "flvmi", source=_SIMILAR),
+    Method(FLQMI(cosine=True), Greedy(), "flqmi", source=_SIMILAR),
+    Method(GraphCut(cosine=True), Greedy(), "graph-cut", source=_SUBMODULAR),
+    Method(GCMI(cosine=True), TopK(), "gcmi", source=_SIMILAR),
+    Method(SetCover(), Greedy(), "set-cover", source=_SUBMODULAR),
+    Method(SetCoverMI(), Greedy(), "set-cover-mi", source=_SUBMODULAR),
+    Method(
+        EGL(), TopK(), "egl", aliases=("expected-gradient-length",), source="Settles et al. 2007; Huang et al. 2016"
+    ),
+    Method(GraNd(), TopK(), "grand", aliases=("gradient-norm",), source=_DIET),
+    Method(EL2N(), TopK(), "el2n", source=_DIET),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _NAMED}
+
+_ALIASES = {alias: method.name for method in METHODS.values() for alias in method.aliases}
+
+
+def methods() -> dict[str, Method]:
+    """The grid: every named method with its objective, search, facts and source.
+
+    >>> methods()["batchbald"].facts.submodular
+    True
+    """
+    return dict(METHODS)
+
+
+def resolve(method: str | Method) -> Method:
+    """The method behind a name or alias; a `Method` passes through.
+
+    >>> resolve("EIG").name
+    'bald'
+    """
+    if isinstance(method, Method):
+        return method
+    if not isinstance(method, str):
+        raise ValueError(f"method: expected a name or a natsel.Method, found {type(method).__name__}")
+    name = method.strip().lower().replace("_", "-").replace(" ", "-")
+    name = _ALIASES.get(name, name)
+    if name in METHODS:
+        return METHODS[name]
+    close = difflib.get_close_matches(name, [*METHODS, *_ALIASES], n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "natsel.methods() lists the names"
+    raise ValueError(f"method: no method is called {method!r}; {hint}")

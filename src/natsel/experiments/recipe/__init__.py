@@ -1,0 +1,1 @@
+"""Recipes: what an experiment compares, checked before any work."""

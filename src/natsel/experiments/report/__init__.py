@@ -1,0 +1,1 @@
+"""The report: one page with curves, picks and verdicts."""

@@ -1,0 +1,1 @@
+"""Results: what the journals of an experiment say, in tables and verdicts."""

@@ -1,0 +1,1 @@
+"""Running: jobs in processes, journals in a folder, resumed where they stopped."""

@@ -1,0 +1,237 @@
+"""From a recipe to what it names: the examples, the model and the initial labels.
+
+    published initial rows aside → validation → targets set aside → pool (and those rows again)
+    → one scale → new classes → transforms of the pool
+
+The split follows from the recipe alone, so that all methods and seeds see the same pool; the initial labels follow
+from the seed, so that all methods of a seed start alike. Ids are row numbers of the training set; copy c of row r is
+r + c · (rows of the set), as in the published logs of Repeated-MNIST; junk from another set is numbered after them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from natsel.data import Examples, Pool
+from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.recipe.row_counts import part_of, taken
+from natsel.experiments.running.model_kinds import build_model as build_model
+from natsel.experiments.running.model_kinds import build_training as build_training
+from natsel.seeds import derive
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all jobs of a recipe share; `first` are the ids that may be labelled at the start (no copies, no junk)."""
+
+    examples: Examples
+    ids: Array
+    first: Array
+    validation: Examples | None
+    test: Examples
+    kind: str
+    scale: tuple[float, float]
+    """Mean and standard deviation of the training pictures, in [0, 1]."""
+    targets: Examples | None = None
+    """Inputs set aside as targets, which are in no other part but perhaps the test."""
+    original: Array | None = None
+    """The classes of the pool before new ones were made of them."""
+
+    def pool(self) -> Pool:
+        """A pool for one job: pools remember labels."""
+        return Pool.of(self.examples, ids=self.ids)
+
+    def on(self, device: str | None) -> "Setting":
+        """The same with the pool's inputs on an accelerator, so that no round has to carry them there."""
+        if device is None or device == "cpu":
+            return self
+        import torch
+
+        return replace(self, examples=replace(self.examples, inputs=torch.as_tensor(self.examples.inputs).to(device)))
+
+
+def build_data(recipe: Recipe) -> Setting:
+    """Load and split the recipe's data, give them their scale and classes, then transform the pool."""
+    from natsel.data import load
+
+    try:
+        data = load(recipe.data.set)
+    except ValueError as reason:
+        raise ValueError(f"data.set: {str(reason).removeprefix('name: ')}") from None
+    rows = len(data.train)
+    order = np.random.default_rng(derive(recipe.data.seed, "split")).permutation(rows)
+    aside = np.isin(order, _published(recipe)) if recipe.initial.how == "ids" else np.zeros(rows, dtype=bool)
+    start, rest = order[aside], order[~aside]
+    validation, rest = _validation(recipe, data, rest)
+    test = part_of(data.test, recipe.data.test, derive(recipe.data.seed, "test"), "data.test")
+    targets, rest = _targets(recipe, data.train, test, rest)
+    chosen = np.sort(np.concatenate([start, _pool_rows(recipe, data.train, start, rest)]))
+    examples = replace(data.train[chosen], masks={"row": chosen})
+    parts: dict[str, Any] = {"pool": examples, "validation": validation, "test": test, "targets": targets}
+    if recipe.data.standardise:
+        parts = _standardised(parts, data.kind)
+    if recipe.data.classes is not None:
+        parts = _regrouped(parts, recipe.data.classes)
+    examples = _transformed_all(recipe, parts["pool"])
+    row_N = np.asarray(examples.masks["row"])
+    copy_N = np.asarray(examples.masks.get("copy", np.zeros_like(row_N)))
+    junk_N = np.asarray(examples.masks.get("junk", np.zeros(len(row_N), dtype=bool)))
+    ids = row_N + copy_N * rows
+    ids[junk_N] = rows * (1 + copy_N.max(initial=0)) + np.arange(junk_N.sum())
+    return Setting(
+        examples=replace(examples, masks={}),
+        ids=ids,
+        first=np.flatnonzero((copy_N == 0) & ~junk_N),
+        validation=parts["validation"],
+        test=parts["test"],
+        kind=data.kind,
+        scale=_scale(data.train.inputs) if data.kind == "image" else (0.0, 1.0),
+        targets=parts["targets"],
+        original=examples.masks.get("original"),
+    )
+
+
+def initial_ids(recipe: Recipe, setting: Setting, seed: int) -> Array:
+    """The ids labelled before the first round: the same for every method of a seed.
+
+    Of a new class that was made of several old ones, each is of another old class as far as these go.
+    """
+    if recipe.initial.how == "ids":
+        return _published(recipe)
+    ids, purpose = setting.ids[setting.first], derive(seed, "initial")
+    if recipe.initial.how == "count":
+        chosen: Array = np.random.default_rng(purpose).permutation(ids)[: recipe.initial.value]
+        return chosen
+    from natsel.data.transforms import balanced_start
+
+    labels = np.asarray(setting.examples.labels)[setting.first]
+    if setting.original is None:
+        return np.asarray(ids[balanced_start(labels, recipe.initial.value, purpose)])
+    order = np.random.default_rng(derive(purpose, "balanced")).permutation(len(labels))
+    order = order[np.argsort(_turns(np.asarray(setting.original)[setting.first][order]), kind="stable")]
+    known = np.unique(labels[labels >= 0])
+    return np.asarray(ids[np.concatenate([order[labels[order] == one][: recipe.initial.value] for one in known])])
+
+
+def _turns(classes: Array) -> Array:
+    """For each entry how many of its class come before it."""
+    turns = np.zeros(len(classes), dtype=np.int64)
+    for one in np.unique(classes):
+        members = np.flatnonzero(classes == one)
+        turns[members] = np.arange(len(members))
+    return turns
+
+
+def _published(recipe: Recipe) -> Array:
+    if recipe.initial.value is not None:
+        return np.array(recipe.initial.value, dtype=np.int64)
+    if recipe.data.set != "mnist":
+        raise ValueError(f"initial.ids: no published rows are known for {recipe.data.set}; list some or use per_class")
+    from natsel.data.transforms import MNIST_INITIAL
+
+    return np.array(MNIST_INITIAL, dtype=np.int64)
+
+
+def _validation(recipe: Recipe, data: Any, rest: Array) -> tuple[Examples | None, Array]:
+    """The validation examples, and what they leave of the rest; a set's own validation part leaves all."""
+    count = recipe.data.validation
+    if count == 0:
+        return None, rest
+    if data.validation is not None:
+        seed = derive(recipe.data.seed, "validation")
+        return part_of(data.validation, count, seed, "data.validation"), rest
+    if isinstance(count, int) and count >= len(rest):
+        raise ValueError(f"data.validation: asked for {count} of {len(rest)} rows of {recipe.data.set}; ask for fewer")
+    chosen, rest = taken(rest, data.train, count, "data.validation")
+    return data.train[np.sort(chosen)], rest
+
+
+def _targets(recipe: Recipe, train: Examples, test: Examples, rest: Array) -> tuple[Examples | None, Array]:
+    """The inputs set aside as targets, and what they leave of the training rows."""
+    wanted = recipe.target_inputs or {}
+    source, rows = wanted.get("from"), wanted.get("rows")
+    if source == "test":
+        return part_of(test, rows, derive(recipe.data.seed, "targets"), "target_inputs.rows"), rest
+    if source != "train":
+        return None, rest
+    if rows is None:
+        raise ValueError("target_inputs.rows: all rows as targets leave none for the pool; say how many")
+    chosen, rest = taken(rest, train, rows, "target_inputs.rows")
+    return train[np.sort(chosen)], rest
+
+
+def _pool_rows(recipe: Recipe, train: Examples, start: Array, rest: Array) -> Array:
+    wanted = recipe.data.train
+    if not isinstance(wanted, int):
+        return taken(rest, train, wanted, "data.train")[0]
+    count = wanted - len(start)
+    if count < 0:
+        raise ValueError(f"data.train: {wanted} rows cannot hold the {len(start)} of initial.ids; raise it")
+    if count > len(rest):
+        beside = len(train) - len(start) - len(rest)
+        raise ValueError(
+            f"data.train: asked for {wanted} rows of {recipe.data.set}, which has {len(start) + len(rest)}"
+            f" beside {beside} for validation and targets; ask for fewer"
+        )
+    return rest[:count]
+
+
+def _standardised(parts: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Every feature with mean 0 and deviation 1 over the pool; features that never vary stay at 0."""
+    if kind != "table":
+        raise ValueError(f"data.standardise: {kind} data keep their scale, networks know it; take it out")
+    pool = np.asarray(parts["pool"].inputs, dtype=np.float64)
+    mean_D, std_D = pool.mean(0), pool.std(0)
+    std_D[std_D == 0] = 1.0
+
+    def scaled(part: Examples) -> Examples:
+        return replace(part, inputs=((np.asarray(part.inputs) - mean_D) / std_D).astype(np.float32))
+
+    return {name: None if part is None else scaled(part) for name, part in parts.items()}
+
+
+def _regrouped(parts: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
+    from natsel.data.groups import regrouped
+
+    try:
+        return {name: None if part is None else regrouped(part, groups) for name, part in parts.items()}
+    except ValueError as reason:
+        raise ValueError(f"data.classes: {str(reason).removeprefix('groups: ')}") from None
+
+
+def _transformed_all(recipe: Recipe, examples: Examples) -> Examples:
+    for number, transform in enumerate(recipe.data.transforms):
+        try:
+            examples = _transformed(examples, transform, derive(recipe.data.seed, "transform", number))
+        except ValueError as reason:
+            raise ValueError(f"data.transforms[{number}]: {reason}") from None
+    if not len(examples):
+        raise ValueError("data.transforms: they leave nothing of the pool; keep more")
+    return examples
+
+
+def _transformed(examples: Examples, transform: dict[str, Any], seed: int) -> Examples:
+    from natsel.data import transforms
+
+    arguments = dict(transform)
+    if arguments["kind"] == "junk":
+        from natsel.data import load
+
+        junk = transforms.subsampled(load(arguments["set"]).train, arguments["count"], seed)
+        return transforms.with_junk(examples, junk)
+    change = getattr(transforms, arguments.pop("kind").replace("-", "_"))
+    return change(examples, **arguments, seed=seed)  # type: ignore[no-any-return]
+
+
+def _scale(pictures: Any) -> tuple[float, float]:
+    """Mean and standard deviation in [0, 1], by the counts of the 256 values where pictures are bytes."""
+    pixels = np.asarray(pictures)
+    if pixels.dtype != np.uint8:
+        return round(float(pixels.mean()), 4), round(float(pixels.std()), 4)
+    counts = np.bincount(pixels.reshape(-1), minlength=256) / pixels.size
+    values = np.arange(256) / 255
+    mean = float(counts @ values)
+    return round(mean, 4), round(float(np.sqrt(counts @ (values - mean) ** 2)), 4)

@@ -1,0 +1,138 @@
+"""One job of an experiment: a method with a seed, from its initial labels to the budget, kept in its journal."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from natsel.experiments.recipe.contenders import Contender
+from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.running.build import Setting, build_data, build_model, initial_ids
+from natsel.experiments.running.folder import journal_path
+from natsel.experiments.running.target_inputs import build_targets
+
+if TYPE_CHECKING:
+    from natsel.learning import ActiveLearner
+
+
+class Runner:
+    """Does jobs of a recipe one after another; the data are loaded once.
+
+    What no job could do is refused here, by the recipe's key, so that it is said once and before anything is written.
+    """
+
+    def __init__(self, recipe: Recipe, folder: Path, device: str | None = None) -> None:
+        self.recipe, self.folder, self.device = recipe, folder, device
+        _check_device(device)
+        for index, contender in enumerate(recipe.methods):
+            try:
+                contender.build()
+            except ValueError as reason:
+                raise ValueError(f"methods[{index}]: {str(reason).removeprefix('method: ')}") from None
+        self.setting = build_data(recipe)
+        _check_sizes(recipe, self.setting)
+        if recipe.model["kind"] in ("dropout", "ensemble"):  # networks, which take their inputs from any device
+            self.setting = self.setting.on(device)
+        build_model(recipe, self.setting, device)
+        self.targets = build_targets(recipe, self.setting)
+
+    def described(self) -> dict[str, Any]:
+        """What a report says about the data."""
+        setting = self.setting
+        return {
+            "pool": len(setting.ids),
+            "validation": 0 if setting.validation is None else len(setting.validation),
+            "test": len(setting.test),
+            "kind": setting.kind,
+            "targets": None if setting.targets is None else len(setting.targets),
+            "classes": list(setting.examples.classes),
+        }
+
+    def do(self, contender: Contender, seed: int, budget: int, emit: Callable[[dict[str, Any]], None]) -> str:
+        """Run or resume a job; the reason why it stopped."""
+        from natsel.learning import ActiveLearner, Queries
+
+        in_queries = self.recipe.budget_counts == "queries"
+
+        path = journal_path(self.folder, contender.slug, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        learner = ActiveLearner(
+            build_model(self.recipe, self.setting, self.device),
+            self.setting.pool(),
+            method=contender.build(),
+            k=contender.k or self.recipe.k,
+            store=path,
+            seed=seed,
+            validation=self.setting.validation,
+            test=self.setting.test,
+            candidates=self.recipe.candidates,
+            targets=self.targets,
+            junk=self.recipe.junk,
+            progress=lambda labels, total: emit(_measured(learner, labels, in_queries)),
+        )
+        with learner:
+            if learner.n_labelled == 0:
+                ids = initial_ids(self.recipe, self.setting, seed)
+                if len(ids):
+                    learner.tell(ids, learner.pool.answers(ids))
+            return learner.run(stop=Queries(budget)) if in_queries else learner.run(budget)
+
+
+def _measured(learner: "ActiveLearner", labels: int, in_queries: bool) -> dict[str, Any]:
+    """What a round has come to: what it used of the budget, its metrics, and the seconds since the batch before it was
+    asked for.
+    """
+    rounds = learner.history
+    last = rounds[-1] if rounds else None
+    chosen = rounds[-2].seconds if len(rounds) > 1 else {}
+    seconds = {stage: spent for stage, spent in chosen.items() if stage in ("believe", "select")}
+    return {
+        "event": "round",
+        "labels": labels + learner.summary()["n_skipped"] if in_queries else labels,
+        "metrics": dict(last.metrics) if last else {},
+        "seconds": seconds | (dict(last.seconds) if last else {}),
+    }
+
+
+def _check_sizes(recipe: Recipe, setting: Setting) -> None:
+    """Refuse a start or a budget that the pool cannot give."""
+    how, wanted = recipe.initial.how, recipe.initial.value
+    ids, labels = setting.ids[setting.first], np.asarray(setting.examples.labels)[setting.first]
+    if how == "ids":
+        rows = initial_ids(recipe, setting, 0)
+        strangers = rows[~np.isin(rows, ids)]
+        if len(strangers):
+            raise ValueError(f"initial.ids: row {strangers[0]} is not in the pool; name rows of {recipe.data.set}")
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError(f"initial.ids: found {rows.tolist()}; name each row once")
+        start = len(rows)
+    elif how == "count":
+        if wanted > len(ids):
+            raise ValueError(f"initial.count: asked for {wanted} of {len(ids)} rows; ask for fewer")
+        start = wanted
+    else:
+        counts = np.unique(labels[labels >= 0], return_counts=True)[1]
+        if wanted > counts.min():
+            raise ValueError(
+                f"initial.per_class: asked for {wanted} of each class, but one has {counts.min()} rows; ask for fewer"
+            )
+        start = wanted * len(counts)
+    if not start < recipe.budget <= len(setting.ids):
+        raise ValueError(
+            f"budget: expected more than the {start} labels of initial.{how} and at most the {len(setting.ids)} rows"
+            f" of the pool, found {recipe.budget}"
+        )
+
+
+def _check_device(device: str | None) -> None:
+    """Refuse a device that is not known or not there."""
+    import torch
+
+    from natsel.models.networks.inputs import as_device
+
+    try:
+        torch.zeros(1, device=as_device(device))
+    except (RuntimeError, AssertionError) as reason:  # torch built without CUDA asserts
+        first = str(reason).splitlines()[0]
+        raise ValueError(f"device: {device!r} cannot be had ({first}); use cpu, or leave it out") from None

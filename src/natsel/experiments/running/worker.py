@@ -1,0 +1,80 @@
+"""A process that does jobs: `python -m natsel.experiments.running.worker FOLDER [DEVICE]`, started by `run`.
+
+It reads the recipe, then a job a line, from stdin and writes events a line to stdout, all JSON. Whether the recipe can
+be run is found out before it says `ready`; the data are loaded once. When stdin ends, so does the process, at once:
+whoever started it is gone, and the journal keeps all that was told.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from natsel.experiments.recipe.recipe import recipe_from
+from natsel.experiments.running.folder import Job, write_outcome
+
+Emit = Callable[[dict[str, Any]], None]
+
+
+def main(folder: Path, device: str | None = None) -> None:
+    """Take jobs until stdin ends."""
+    # Only events may go to stdout: what libraries print goes to the log.
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    emit = _emitter(events)
+    jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    import torch
+
+    from natsel.experiments.running.job import Runner
+
+    # Networks are trained and asked in TF32 where there is such a thing; what is computed from their answers is not.
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        runner = Runner(recipe_from(jobs.get()), folder, device)
+    except (ValueError, ImportError) as refusal:  # the recipe asks for what cannot be had: no job could run
+        traceback.print_exc()
+        emit({"event": "refused", "error": " ".join(str(refusal).split())})
+        return
+    emit({"event": "ready", "data": runner.described()})
+    while True:
+        wanted = jobs.get()
+        contender = next(one for one in runner.recipe.methods if one.label == wanted["method"])
+        job, began = Job(contender.label, contender.slug, wanted["seed"]), time.perf_counter()
+        emit({"event": "start"})
+        try:
+            stopped = runner.do(contender, job.seed, wanted["budget"], emit)
+        except Exception as failure:
+            traceback.print_exc()
+            emit({"event": "failed", "error": f"{type(failure).__name__}: {failure}"})
+            continue
+        seconds = round(time.perf_counter() - began, 3)
+        write_outcome(folder, job, {"budget": wanted["budget"], "stopped": stopped, "seconds": seconds})
+        emit({"event": "done", "seconds": seconds})
+
+
+def _emitter(events: IO[str]) -> Emit:
+    def emit(event: dict[str, Any]) -> None:
+        try:
+            events.write(json.dumps(event) + "\n")
+            events.flush()
+        except BrokenPipeError:
+            os._exit(1)
+
+    return emit
+
+
+def _listen(jobs: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    for line in sys.stdin:
+        jobs.put(json.loads(line))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:3])

@@ -1,0 +1,1 @@
+"""The linear algebra of weight space: precisions, factors of Fisher information, similarities."""

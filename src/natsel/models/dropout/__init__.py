@@ -1,0 +1,1 @@
+"""Monte Carlo dropout with the same masks for every point."""

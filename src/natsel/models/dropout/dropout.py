@@ -1,0 +1,149 @@
+"""Dropout as a belief: the same K random sub-networks are asked about every point.
+
+    p(y | x, ω_k) = softmax(module(x; masks of draw k)),   k = 1..K
+
+Any module with dropout, left as it is, says K things about each point (Gal and Ghahramani 2016). The masks of a draw
+are the same for all points (`masks`): a draw is one function, and joint predictions mean something.
+Spec 03, 9.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs.shards import write_shards
+from natsel.data.contents import fingerprint_of
+from natsel.data.examples import Examples
+from natsel.memory import memory_budget
+from natsel.models.dropout.mask_plan import Plan, evaluating, outputs_of, plan_of
+from natsel.models.networks.architectures import Network, fingerprint, fresh
+from natsel.models.networks.inputs import as_device, as_inputs
+from natsel.models.networks.outcomes import Outcome
+from natsel.models.networks.training import Epoch, Training, outcome_of, train
+from natsel.models.protocol import Progress
+
+
+class Dropout:
+    """A torch module made to believe by dropout.
+
+    `network` is a module (copied and re-initialised for every fit) or a function that makes one; it needs dropout
+    layers, and their rates decide how far the draws lie apart. Every layer and function of torch that drops features
+    counts; what attention and recurrent layers drop inside themselves does not. After `fit`, `module` is the trained
+    network and `epochs` tells how it learnt.
+
+    >>> import numpy as np
+    >>> from natsel.models.networks.architectures import mlp
+    >>> examples = Examples(np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]))
+    >>> model = Dropout(mlp(4, 2), draws=5, training=Training(max_epochs=3), device="cpu").fit(examples, seed=1)
+    >>> model.believe(examples.inputs).shape
+    (4, 5, 2)
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        draws: int = 100,
+        training: Training | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+            raise ValueError(f"draws: expected a number of draws from 1 on, found {draws!r}; 100 is usual")
+        self.network, self.draws = network, draws
+        self.training = training or Training()
+        self.device = as_device(device)
+        self.module: nn.Module | None = None
+        self.epochs: list[Epoch] = []
+        self._seed = 0
+        self._outcome = Outcome()
+        self._plan: Plan | None = None
+
+    def fit(
+        self,
+        labelled: Examples,
+        validation: Examples | None = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train afresh; the seed decides the first weights, the order of the data and the masks of the draws."""
+        module = fresh(self.network, seed).to(self.device)
+        if len(labelled):  # a network that can have no draws is refused before it is trained
+            with evaluating(module), torch.no_grad():
+                plan_of(module, labelled.inputs, seed, self.draws, self.device)
+        self.epochs = train(
+            module, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
+        )
+        return self._take(module, seed, outcome_of(labelled, self.epochs))
+
+    def believe(self, inputs: Any, *, progress: Progress | None = None, spill: str | Path | None = None) -> Belief:
+        """What the draws say about inputs; `spill` names a folder to keep the answer in instead of in memory.
+
+        A spilled belief is memory-mapped. Called again with the same folder, a killed call goes on where it was.
+        """
+        module = self._fitted()
+        if len(inputs) == 0:
+            raise ValueError("inputs: found none to believe about; pass at least one")
+        name = f"dropout-{fingerprint(module)}-{self._seed}-{self.draws}"
+        with evaluating(module), torch.no_grad():
+            if spill is None:
+                return self._part(name, inputs, progress, slice(0, len(inputs)))
+            rows = self._rows_per_shard(module, inputs)
+            parts = [slice(start, min(start + rows, len(inputs))) for start in range(0, len(inputs), rows)]
+            makers = (partial(self._part, name, inputs, progress, part) for part in parts)
+            return write_shards(spill, makers, key=f"{name} {fingerprint_of(inputs)} {rows}").belief()
+
+    @property
+    def route(self) -> str | None:
+        """Whether draws are computed "together" or "one by one"; None before the first belief of a fit."""
+        return self._plan.route if self._plan else None
+
+    def weights(self) -> dict[str, Tensor]:
+        """All that `load_weights` needs to believe the same again."""
+        own = {"natsel.seed": torch.tensor(self._seed), "natsel.outcome": self._outcome.as_tensor()}
+        return {**{name: tensor.detach().cpu() for name, tensor in self._fitted().state_dict().items()}, **own}
+
+    def load_weights(self, weights: dict[str, Tensor]) -> Self:
+        """Take up the weights of an earlier fit."""
+        try:
+            module = fresh(self.network, 0)
+            module.load_state_dict({name: value for name, value in weights.items() if not name.startswith("natsel.")})
+            seed, outcome = int(weights["natsel.seed"]), Outcome.from_tensor(weights["natsel.outcome"].tolist())
+        except (KeyError, RuntimeError) as reason:
+            found = " ".join(str(reason).split())
+            raise ValueError(f"weights: they do not fit this network ({found}); pass what weights() gave") from None
+        return self._take(module, seed, outcome)
+
+    def _take(self, module: nn.Module, seed: int, outcome: Outcome) -> Self:
+        self.module, self._seed, self._outcome, self._plan = module.to(self.device).eval(), seed, outcome, None
+        return self
+
+    def _fitted(self) -> nn.Module:
+        if self.module is None:
+            raise ValueError("model: it has learnt nothing yet; fit the model first")
+        return self.module
+
+    def _part(self, name: str, inputs: Any, progress: Progress | None, part: slice) -> Belief:
+        """The belief about some of the inputs, under their own ids."""
+        module, total = self._fitted(), len(inputs)
+        if self._plan is None:
+            self._plan = plan_of(module, inputs, self._seed, self.draws, self.device)
+        tell = None if progress is None else lambda done, _: progress(part.start + done, total)
+        some = inputs if part == slice(0, total) else inputs[part]
+        then = None if self._outcome.numbers else partial(torch.log_softmax, dim=-1)
+        outputs_n_K_C = outputs_of(
+            self._plan, module, some, self._seed, range(self.draws), self.device, then=then, progress=tell
+        )
+        if self._outcome.numbers:
+            belief = self._outcome.belief(outputs_n_K_C, name)
+        else:
+            belief = CategoricalSamples(outputs_n_K_C, draws_id=name)
+        return belief if part.start == 0 else belief.with_ids(torch.arange(part.start, part.stop))
+
+    def _rows_per_shard(self, module: nn.Module, inputs: Any) -> int:
+        """Shards that take a quarter of the memory budget."""
+        outputs = module(as_inputs(inputs[:1], self.device))
+        return int(max(1, memory_budget() // (4 * self.draws * outputs.nbytes)))

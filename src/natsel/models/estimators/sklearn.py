@@ -1,0 +1,248 @@
+"""scikit-learn estimators that believe: forests, bagging and voting as committees, all others as one draw.
+
+    classifiers   p(y | x, ω_k) = member k's probabilities, one column for each class of the data
+    regressors    y | x, ω_k ~ N(member k's prediction, σ²),   σ² = the variance under which labels that the members
+                  were not fitted to are likeliest (validation, else out of bag, else cross-validated)
+
+`members=20` turns any estimator into a committee: each member is fitted to a bootstrap of the examples, to which one
+example of every class that got lost is added, so that all members know all classes and still differ when each class
+has a single label.  Spec 09, A7 and D.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+import sklearn.base
+import torch
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import KFold
+from torch import Tensor
+
+from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.data.examples import Examples
+from natsel.memory import chunked
+from natsel.models.estimators.committee import Array, Committee, classifies, committee_of, regresses
+from natsel.models.protocol import Progress
+from natsel.seeds import derive
+
+_FOLDS = 5
+
+
+class Sklearn:
+    """A scikit-learn classifier or regressor as a model that believes.
+
+    `estimator` is never changed: every fit clones it, and every `random_state` inside the clone follows from the seed.
+    `members` bags it into a committee. `smoothing` mixes that much of the uniform distribution into each prediction:
+    0 keeps the exact zeros of a tree's leaves, which make a missed label infinitely unlikely; 0.01 ends that. Inputs
+    are flattened and images scaled to [0, 1]; texts are passed on as they are, for pipelines that start with a
+    vectoriser.
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> labelled = Examples(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1]))
+    >>> Sklearn(RandomForestClassifier(50)).fit(labelled).believe(np.array([[0.5], [9.0]])).shape
+    (2, 50, 2)
+    """
+
+    def __init__(self, estimator: Any, *, members: int | None = None, smoothing: float = 0.0) -> None:
+        if not (hasattr(estimator, "get_params") and hasattr(estimator, "fit") and hasattr(estimator, "predict")):
+            raise ValueError(
+                f"estimator: expected a scikit-learn classifier or regressor, found {_named(estimator)};"
+                " pass one like sklearn.ensemble.RandomForestClassifier()"
+            )
+        if isinstance(estimator, type):
+            raise ValueError(f"estimator: found the class {estimator.__name__}; pass one of it: {estimator.__name__}()")
+        if members is not None and members < 2:
+            raise ValueError(f"members: a committee needs at least 2, found {members}; leave it out for one model")
+        if not 0 <= smoothing < 1:
+            raise ValueError(f"smoothing: must be at least 0 and below 1, found {smoothing}; 0.01 is plenty")
+        self.estimator = estimator
+        self.members = members
+        self.smoothing = smoothing
+        self.regression = not classifies(estimator)
+        if self.regression and not regresses(estimator):
+            raise ValueError(f"estimator: {_named(estimator)} neither classifies nor regresses; pass one that does")
+        self._committee: Committee | None = None
+
+    def fit(
+        self,
+        labelled: Examples,
+        validation: Examples | None = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit afresh; `validation` only serves a regressor's noise."""
+        inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
+        self._features = np.shape(inputs_N)[1:]
+        self._classes = 0 if self.regression else labelled.n_classes
+        committee = self._fitted(inputs_N, labels_N, seed, progress)
+        self._variance = 0.0
+        if self.regression:
+            held_out = list(self._held_out(committee, inputs_N, labels_N, validation, seed))
+            self._variance = noise_variance(held_out, labels_N)
+        self._draws_id = _fingerprint(self.estimator, self.members, seed, inputs_N, labels_N)
+        self._committee = committee
+        return self
+
+    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """One row an input, one draw a member."""
+        committee = self._committee
+        if committee is None:
+            raise ValueError("model: it has not learnt anything yet; fit the model first")
+        count = len(inputs)
+
+        def predicted(part: slice) -> Tensor:
+            inputs_n = _rows(inputs[part])
+            if np.shape(inputs_n)[1:] != self._features:
+                found, fitted = np.shape(inputs_n)[1:], self._features
+                raise ValueError(f"inputs: fitted to rows of shape {fitted}, found {found}; pass the same features")
+            if len(inputs_n) == 0:  # scikit-learn refuses to predict nothing
+                shape = (0, len(committee)) if self.regression else (0, len(committee), self._classes)
+                return torch.empty(shape)
+            if self.regression:
+                predictions = torch.from_numpy(committee.means(inputs_n))
+            else:
+                predictions = torch.from_numpy(committee.probs(inputs_n, self._classes))
+                if self.smoothing:
+                    predictions.mul_(1 - self.smoothing).add_(self.smoothing / self._classes)
+                predictions.log_()
+            if progress is not None:
+                progress(part.stop, count)
+            return predictions
+
+        width = 8 * (int(np.prod(self._features)) + len(committee) * max(1, self._classes))
+        predictions = chunked(predicted, count, width, torch.device("cpu"))
+        weights_K = committee.weights
+        log_weights_K: Any = None if weights_K is None else torch.from_numpy(weights_K / weights_K.sum()).log()
+        if self.regression:
+            variance = torch.full((), self._variance, dtype=torch.float64)
+            return GaussianSamples(predictions, variance, log_weights_K, draws_id=self._draws_id)
+        return CategoricalSamples(predictions, log_weights_K, draws_id=self._draws_id)
+
+    def _fitted(self, inputs_N: Any, labels_N: Array, seed: int, progress: Progress | None = None) -> Committee:
+        if self.members is None:
+            fitted = self._fit_one(inputs_N, labels_N, seed)
+            committee = committee_of(fitted)
+            if len(committee) == 1 and not (self.regression or hasattr(fitted, "predict_proba")):
+                raise ValueError(
+                    f"estimator: {_named(self.estimator)} has no predict_proba; pass members=20 for a committee that"
+                    " votes, or wrap it in sklearn.calibration.CalibratedClassifierCV"
+                )
+            return committee
+        members, samples = [], []
+        for k in range(self.members):
+            sample = _bootstrap(labels_N, derive(seed, "bootstrap", k), keep_classes=not self.regression)
+            members.append(self._fit_one(inputs_N[sample], labels_N[sample], derive(seed, "member", k)))
+            samples.append(sample)
+            if progress is not None:
+                progress(k + 1, self.members)
+        return Committee(members, samples=samples)
+
+    def _fit_one(self, inputs_N: Any, labels_N: Array, seed: int) -> Any:
+        estimator = sklearn.base.clone(self.estimator)
+        names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
+        estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in names})
+        try:
+            return estimator.fit(inputs_N, labels_N)
+        except ValueError as reason:
+            if not self.regression and len(np.unique(labels_N)) == 1:  # most refuse a single class; all would say it
+                return DummyClassifier().fit(inputs_N, labels_N)
+            raise ValueError(
+                f"estimator: {_named(self.estimator)} cannot be fitted to these {len(labels_N)} examples"
+                f" ({' '.join(str(reason).split())}); label more, or use members= in place of BaggingClassifier"
+            ) from reason
+
+    def _held_out(
+        self, committee: Committee, inputs_N: Any, labels_N: Array, validation: Examples | None, seed: int
+    ) -> Iterator[Array]:
+        """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
+        if validation is not None and len(validation):
+            yield _labels(validation, True)[:, None] - committee.means(_rows(validation.inputs))
+        elif committee.samples is not None:
+            residuals_N_K = labels_N[:, None] - committee.means(inputs_N)
+            for k, sample in enumerate(committee.samples):
+                residuals_N_K[sample, k] = np.nan
+            yield residuals_N_K
+        elif len(labels_N) > 1:
+            folds = KFold(min(_FOLDS, len(labels_N)), shuffle=True, random_state=derive(seed, "folds") % 2**31)
+            for rest, fold in folds.split(labels_N):
+                there = self._fitted(inputs_N[rest], labels_N[rest], derive(seed, "fold"))
+                yield labels_N[fold][:, None] - there.means(inputs_N[fold])
+
+
+def noise_variance(held_out: list[Array], labels_N: Array) -> float:
+    """The σ² that makes held-out labels likeliest: argmax Σ_n log mean_k N(residual_nk; 0, σ²), by EM.
+
+    Members that saw a label have NaN for its residual. One member: its mean squared residual. Kept above a millionth
+    of the labels' variance, so that a perfect fit stays a distribution.
+
+    >>> float(noise_variance([np.array([[1.0], [-3.0]])], np.array([0.0, 1.0])))
+    5.0
+    """
+    spread = float(np.var(labels_N))
+    squares_N_K = np.concatenate([residuals**2 for residuals in held_out]) if held_out else np.empty((0, 1))
+    squares_N_K = squares_N_K[~np.isnan(squares_N_K).all(1)]
+    if len(squares_N_K) == 0:  # nothing was held out: all that labels vary by may be noise
+        return spread or 1.0
+    floor = max(1e-6 * spread, 1e-12)
+    squares_N_K = np.where(np.isnan(squares_N_K), np.inf, squares_N_K)
+    finite_N_K = np.where(np.isinf(squares_N_K), 0.0, squares_N_K)
+    nearest_N_1 = squares_N_K.min(1, keepdims=True)
+    variance = max(float((finite_N_K.sum(1) / np.isfinite(squares_N_K).sum(1)).mean()), floor)
+    for _ in range(100):
+        shares_N_K = np.exp((nearest_N_1 - squares_N_K) / (2 * variance))
+        shares_N_K /= shares_N_K.sum(1, keepdims=True)
+        before, variance = variance, max(float((shares_N_K * finite_N_K).sum(1).mean()), floor)
+        if abs(variance - before) <= 1e-6 * before:
+            break
+    return variance
+
+
+def _rows(inputs: Any) -> Any:
+    """Inputs as scikit-learn takes them: rows of numbers, images scaled to [0, 1]; texts as they are."""
+    array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
+    if array.dtype.kind in "OUS":
+        return array
+    if array.dtype == np.uint8:
+        array = array.astype(np.float32) / np.float32(255)
+    return array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
+def _labels(examples: Examples, regression: bool) -> Array:
+    if examples.labels is None or len(examples) == 0:
+        raise ValueError(f"labelled: found {len(examples)} examples without labels; label some first")
+    labels_N = np.asarray(examples.labels)
+    if regression:
+        return labels_N.astype(np.float64)
+    if labels_N.dtype.kind not in "iu":
+        raise ValueError(f"labels: a classifier needs whole numbers 0..C−1, found {labels_N.dtype}; number the classes")
+    if labels_N.min() < 0:
+        raise ValueError(f"labelled: found {(labels_N < 0).sum()} examples without a class; leave them out")
+    return labels_N.astype(np.int64)
+
+
+def _bootstrap(labels_N: Array, seed: int, *, keep_classes: bool) -> Array:
+    """Positions drawn with replacement, and one of every class that was not drawn."""
+    generator = np.random.default_rng(seed)
+    sample = generator.integers(len(labels_N), size=len(labels_N))
+    if not keep_classes:
+        return sample
+    lost = np.setdiff1d(labels_N, labels_N[sample])
+    return np.concatenate([sample, [generator.choice(np.flatnonzero(labels_N == c)) for c in lost]]).astype(np.int64)
+
+
+def _fingerprint(estimator: Any, members: int | None, seed: int, inputs_N: Any, labels_N: Array) -> str:
+    """A name for the fitted parameters: everything that decides them, hashed."""
+    settings = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items(), key=lambda item: item[0])))
+    digest = hashlib.blake2b(repr((settings, members, seed, np.shape(inputs_N))).encode(), digest_size=12)
+    texts = inputs_N.dtype.kind == "O"
+    digest.update(repr(inputs_N.tolist()).encode() if texts else np.ascontiguousarray(inputs_N).tobytes())
+    digest.update(labels_N.tobytes())
+    return f"sklearn:{digest.hexdigest()}"
+
+
+def _named(estimator: Any) -> str:
+    return estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__

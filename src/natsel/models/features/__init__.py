@@ -1,0 +1,1 @@
+"""Frozen networks as features, texts, and the models that learn on top."""

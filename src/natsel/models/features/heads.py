@@ -1,0 +1,73 @@
+"""Heads: what learns on top of features that stay as they are.
+
+A head is made when the number of features and of classes is known: a function (features, classes) → model. Anything
+that can be made to believe may serve as one, a scikit-learn estimator too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from natsel.data.examples import Examples
+from natsel.models.conversion import as_model
+from natsel.models.networks.architectures import mlp
+from natsel.models.networks.training import Training
+from natsel.models.protocol import Model
+
+Head = Callable[[int, int], Any]
+"""Given the number of features and of classes (1: a regression), makes a model."""
+
+
+def dropout_head(
+    hidden: tuple[int, ...] = (256,),
+    dropout: float = 0.5,
+    *,
+    draws: int = 100,
+    training: Training | None = None,
+    device: torch.device | str | None = None,
+) -> Head:
+    """A perceptron believed through dropout.
+
+    >>> type(dropout_head(draws=20)(384, 150)).__name__
+    'Dropout'
+    """
+    from natsel.models.dropout.dropout import Dropout
+
+    def head(features: int, classes: int) -> Model:
+        network = mlp(features, classes, tuple(hidden), dropout)
+        return Dropout(network, draws=draws, training=training or Training(), device=device)
+
+    return head
+
+
+def ensemble_head(
+    hidden: tuple[int, ...] = (256,),
+    dropout: float = 0.5,
+    *,
+    members: int = 5,
+    training: Training | None = None,
+    device: torch.device | str | None = None,
+) -> Head:
+    """An ensemble of perceptrons.
+
+    >>> type(ensemble_head(members=3)(384, 150)).__name__
+    'Ensemble'
+    """
+    from natsel.models.networks.ensemble import Ensemble
+
+    def head(features: int, classes: int) -> Model:
+        network = mlp(features, classes, tuple(hidden), dropout)
+        return Ensemble(network, members=members, training=training or Training(), device=device)
+
+    return head
+
+
+def make_head(head: Any, features: int, labelled: Examples) -> Any:
+    """A model for these features and the labels of these examples, from a head, a model or an estimator."""
+    if labelled.labels is None or len(labelled) == 0:
+        raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
+    if isinstance(head, Model) or hasattr(head, "get_params") or not callable(head):
+        return as_model(head)
+    numbers = labelled.labels.dtype.kind == "f"
+    return as_model(head(features, 1 if numbers else labelled.n_classes))

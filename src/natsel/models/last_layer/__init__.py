@@ -1,0 +1,1 @@
+"""Gaussians over weights: the last layer, or gradients of a whole network."""

@@ -1,0 +1,183 @@
+"""All weights of a network as a Gaussian: per-example gradients, whole or sketched, as rows of a belief.
+
+    expected   √π_c g_c for every class c       C rows: the generalised Gauss–Newton matrix, F = J ᵀ Λ J
+    hard       g_y at the likeliest class       1 row: what BADGE and LogDet take, too small on average
+    sampled    g_y at a label drawn from π      1 row: right on average
+    true       g_y at the label itself          1 row: active sampling, GraNd
+    H = Σ_train Vᵀ V + λ I                      always from the expected rows, in the sketch where there is one
+
+Believes `natsel.FisherRows`. Rows of P weights are N·R·P numbers, so networks of more than q weights are sketched to q
+columns unless told otherwise, with the same projection for training set, pool and targets.  Spec 08, B6, B8, B9 and F6.
+"""
+
+from typing import Any, Literal, Self, get_args
+
+import torch
+from torch import Tensor, nn
+
+from natsel.beliefs import Belief, FisherFactors, FisherRows
+from natsel.data.examples import Examples
+from natsel.information.weights.factors import RowFactors
+from natsel.information.weights.output_curvature import Kind, root
+from natsel.information.weights.posterior import Structure, checked_prior, posterior
+from natsel.memory import require
+from natsel.models.last_layer.per_example import gradient_rows, learnable
+from natsel.models.last_layer.sketch import Sketch
+from natsel.models.networks.architectures import fingerprint
+from natsel.models.networks.inputs import as_device
+from natsel.models.networks.likelihoods import Likelihood, Link, link_for
+from natsel.models.networks.prediction import predict
+from natsel.models.networks.trained import only_module, trained
+from natsel.models.networks.training import Epoch, Training
+from natsel.models.processes.joint_features import named
+from natsel.models.protocol import Progress
+from natsel.seeds import derive
+
+Labels = Literal["expected", "hard", "sampled", "true"]
+
+
+class Gradients:
+    """A network that is unsure of all its weights.
+
+    `network`: as `natsel.models.LastLayer` takes it; only parameters that learn count, so freeze the others. `labels`:
+    under which labels gradients are taken. `sketch`: columns that the weights are mixed into where they are more (a
+    number, a `natsel.models.Sketch`, or None for rows as they are). `structure`: "full", "diagonal", "low-rank" or
+    "identity".
+
+    >>> import numpy as np
+    >>> from natsel.models.networks.architectures import mlp
+    >>> examples = Examples(np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]))
+    >>> model = Gradients(mlp(4, 2), sketch=64, training=Training(max_epochs=3), device="cpu").fit(examples)
+    >>> model.believe(examples.inputs).rows_N_R_P.shape
+    torch.Size([4, 2, 64])
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        labels: Labels = "expected",
+        sketch: int | Sketch | None = 512,
+        prior_precision: float | Literal["evidence"] = "evidence",
+        structure: Structure = "full",
+        training: Training | None = None,
+        device: torch.device | str | None = None,
+        *,
+        rank: int | None = None,
+    ) -> None:
+        checked_prior(prior_precision)
+        if labels not in get_args(Labels):
+            raise ValueError(f"labels: expected {', '.join(get_args(Labels))}, found {labels!r}; choose one of them")
+        if structure == "kronecker":
+            raise ValueError("structure: kronecker is for last layers; use full, diagonal, low-rank or identity")
+        self.network, self.labels, self.prior_precision = network, labels, prior_precision
+        self.sketch = Sketch(sketch) if isinstance(sketch, int) else sketch
+        self.structure, self.rank, self.training, self.device = structure, rank, training, as_device(device)
+        self.module: nn.Module | None = None
+        self.epochs: list[Epoch] = []
+        self._seed = 0
+
+    def fit(
+        self,
+        labelled: Examples,
+        validation: Examples | None = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train afresh, then find how sure the weights are."""
+        module, outcome, self.epochs = trained(
+            self.network, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
+        )
+        return self._learn(module, Link("gaussian" if outcome.numbers else "categorical", outcome), labelled, seed)
+
+    @classmethod
+    def around(
+        cls,
+        network: Any,
+        labelled: Examples,
+        labels: Labels = "expected",
+        *,
+        sketch: int | Sketch | None = 512,
+        prior_precision: float | Literal["evidence"] = "evidence",
+        structure: Structure = "full",
+        rank: int | None = None,
+        likelihood: Likelihood | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """The gradients of a network trained elsewhere, or of a fitted model with one; `labelled` trained it.
+
+        >>> model = Gradients.around(nn.Linear(2, 2), Examples([[0.0, 1.0]], [0]), sketch=None, device="cpu")
+        >>> model.believe(torch.eye(2)).rows_N_R_P.shape
+        torch.Size([2, 2, 6])
+        """
+        module = only_module(network)
+        model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank)
+        if labelled.labels is None:
+            raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
+        outputs_T_C = predict([module.to(model.device)], labelled.inputs, model.device)[:, 0]
+        link = link_for(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
+        return model._learn(module, link, labelled, 0)
+
+    def believe(self, inputs: Any, labels: Any = None, *, progress: Progress | None = None) -> FisherRows:
+        """Rows of gradients at inputs, with the precision of the weights; `labels` are the inputs' own, for "true"."""
+        module = self._fitted()
+        if (labels is None) == (self.labels == "true"):
+            found = "none" if labels is None else f"some for gradients under {self.labels} ones"
+            raise ValueError(
+                f"labels: found {found}; Gradients(labels='true') takes a label for each input, others none"
+            )
+        rows_N_R_P = self._rows(module, inputs, self.labels if labels is None else labels, progress)
+        belief = FisherRows(rows_N_R_P, self.precision, draws_id=self._name)
+        belief._set(warnings=self.warnings)
+        return belief
+
+    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """What the network predicts at its trained weights."""
+        return self._link.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
+
+    def _learn(self, module: nn.Module, link: Link, labelled: Examples, seed: int) -> Self:
+        self._link, self._seed = link, seed
+        parameters = learnable(module)
+        self._weights = sum(parameter.numel() for parameter in parameters.values())
+        # As many columns as weights or more would add noise and save nothing.
+        sketch = self.sketch if self.sketch is not None and self._weights > self.sketch.columns else None
+        self._project = None if sketch is None else sketch.projector(self._weights, self.device)
+        rows_T_R_P = self._rows(module, labelled.inputs, "expected", None)
+        squared_norm = sum(float(parameter.detach().double().square().sum()) for parameter in parameters.values())
+        found = posterior(RowFactors(rows_T_R_P), self.prior_precision, squared_norm, self.structure, self.rank)
+        self.module, self.precision, self.prior, self.warnings = module, found.precision, found.prior, found.warnings
+        parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
+        self._name = named("gradients", sketch, self.structure, fingerprint(module), *parts)
+        return self
+
+    def _rows(self, module: nn.Module, inputs: Any, labels: Any, progress: Progress | None) -> Tensor:
+        outputs_N_C, kind = self._outputs(module, inputs, labels)
+        rows = 1 if kind == "row" else outputs_N_C.shape[1]
+        if self._project is None:
+            require(
+                4 * len(inputs) * rows * self._weights,
+                f"sketch: {len(inputs)} inputs × {rows} rows × {self._weights} weights",
+                "pass sketch=512, freeze all but the last layers",
+            )
+        roots = lambda part: root(outputs_N_C[part], kind)  # noqa: E731
+        return gradient_rows(module, inputs, roots, rows, self.device, project=self._project, progress=progress)
+
+    def _outputs(self, module: nn.Module, inputs: Any, labels: Any) -> tuple[Tensor, Kind]:
+        """What A is made of: probabilities, roots of curvature, or residuals under one label."""
+        logits_N_C = predict([module], inputs, self.device)[:, 0]
+        outputs_N_C, link = self._link.outputs(logits_N_C), self._link
+        if isinstance(labels, str) and labels == "expected":
+            return outputs_N_C, link.kind
+        if link.likelihood != "categorical":
+            raise ValueError(
+                f"labels: gradients under one label are taken of classes, and these outputs are {link.likelihood};"
+                " use labels='expected'"
+            )
+        ones_N_1 = outputs_N_C.new_ones(len(outputs_N_C), 1)
+        under = FisherFactors.categorical(ones_N_1, outputs_N_C).labelled(labels, derive(self._seed, "labels"))
+        return under.outputs_N_C, "row"
+
+    def _fitted(self) -> nn.Module:
+        if self.module is None:
+            raise ValueError("model: it has learnt nothing yet; fit the model first")
+        return self.module

@@ -1,0 +1,265 @@
+"""The last layer as a Bayesian model: a network is trained, then only its last layer is unsure.
+
+    W | labels ≈ N(w*, H⁻¹),     H = Σ_t Λ_t ⊗ x_t x_tᵀ + λ I        x_t: features of training point t, with a 1
+
+A generalised linear model on frozen features, at the trained weights and without dropout (Laplace approximation). It
+believes `natsel.FisherFactors`: features, probabilities and H, never a gradient. λ maximises the evidence, or is given.
+Linear and logistic regressions of scikit-learn are all last layer.  Spec 08, A2, B7 and Alg 1.
+"""
+
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from natsel.beliefs import Belief, FisherFactors
+from natsel.beliefs.arrays import as_tensor
+from natsel.data.examples import Examples
+from natsel.information.weights.factors import OuterFactors
+from natsel.information.weights.posterior import Posterior, Structure, checked_prior, posterior
+from natsel.information.weights.weight_draws import weight_draws
+from natsel.memory import chunked
+from natsel.models.features.heads import Head
+from natsel.models.last_layer.readout import Readout, readout_of_estimator, readout_of_module
+from natsel.models.networks.architectures import mlp
+from natsel.models.networks.inputs import as_device
+from natsel.models.networks.likelihoods import Likelihood, Link, link_for
+from natsel.models.networks.outcomes import Outcome
+from natsel.models.networks.trained import only_module, trained
+from natsel.models.networks.training import Epoch, Training
+from natsel.models.processes.joint_features import named
+from natsel.models.protocol import Model, Progress
+from natsel.seeds import derive
+
+
+class LastLayer:
+    """A network that is unsure of its last linear layer.
+
+    `network` is a module or a function that makes one (trained afresh by every fit), a model with one network such as
+    `natsel.models.Dropout`, or a linear model of scikit-learn (for the posterior of whose own penalty give
+    `prior_precision=1/C`). `structure`: "full", "kronecker" (many classes or features), "diagonal", "low-rank" (`rank`
+    directions) or "identity". After `fit`, `module` is the trained network, `precision` that of the posterior, `prior`
+    the prior precision in it, and `warnings` what had to be done to get there.
+
+    >>> import numpy as np
+    >>> examples = Examples(np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]))
+    >>> model = LastLayer(mlp(4, 2), training=Training(max_epochs=3), device="cpu").fit(examples)
+    >>> belief = model.believe(examples.inputs)
+    >>> belief.features_N_D.shape, belief.outputs_N_C.shape
+    (torch.Size([4, 129]), torch.Size([4, 2]))
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        prior_precision: float | Literal["evidence"] = "evidence",
+        structure: Structure = "full",
+        training: Training | None = None,
+        device: torch.device | str | None = None,
+        *,
+        rank: int | None = None,
+    ) -> None:
+        checked_prior(prior_precision)
+        if training is not None and isinstance(network, Model) and not isinstance(network, nn.Module):
+            raise ValueError("training: the model given trains by its own settings; set training there")
+        self.network, self.prior_precision, self.structure, self.rank = network, prior_precision, structure, rank
+        self.training, self.device = training, as_device(device)
+        self.module: nn.Module | None = None
+        self.epochs: list[Epoch] = []
+        self._readout: Readout | None = None
+
+    def fit(
+        self,
+        labelled: Examples,
+        validation: Examples | None = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train afresh, then find how sure the last layer is."""
+        self._readout = None
+        if hasattr(self.network, "get_params") and not isinstance(self.network, nn.Module | Model):
+            return self._fit_estimator(labelled)
+        self.module, outcome, self.epochs = trained(
+            self.network, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
+        )
+        readout = readout_of_module(self.module, labelled.inputs, self.device)
+        return self._learn(readout, Link("gaussian" if outcome.numbers else "categorical", outcome), labelled.inputs)
+
+    @classmethod
+    def around(
+        cls,
+        network: Any,
+        labelled: Examples,
+        *,
+        prior_precision: float | Literal["evidence"] = "evidence",
+        structure: Structure = "full",
+        rank: int | None = None,
+        likelihood: Likelihood | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """The last layer of a network trained elsewhere, or of a fitted model with one; `labelled` trained it.
+
+        `likelihood` follows from labels and outputs where it is not given: integers are classes (of one output: two),
+        other numbers have Gaussian noise, of the variance that the residuals show, in the units of the network.
+
+        >>> network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+        >>> model = LastLayer.around(network, Examples([[0.0, 1.0], [1.0, 0.0]], [0, 1]), device="cpu")
+        >>> len(model.believe(torch.eye(2)))
+        2
+        """
+        module = only_module(network)
+        model = cls(module, prior_precision, structure, device=device, rank=rank)
+        model.module = module.to(model.device)
+        readout = readout_of_module(module, labelled.inputs, model.device)
+        logits_T_C = readout.logits(readout.features(labelled.inputs))
+        if labelled.labels is None:
+            raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
+        link = link_for(labelled.labels, logits_T_C.shape[1], likelihood, logits_T_C)
+        return model._learn(readout, link, labelled.inputs)
+
+    @classmethod
+    def of_linear(
+        cls,
+        weight_C_D: Any,
+        features_T_D: Any,
+        likelihood: Likelihood = "categorical",
+        *,
+        noise: float = 1.0,
+        prior_precision: float | Literal["evidence"] = "evidence",
+        structure: Structure = "full",
+        rank: int | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """A generalised linear model fitted elsewhere: its weights, and the features it was fitted to.
+
+        Features are taken as they are: put a constant 1 among them where the model has a bias. `noise` is the variance
+        of Gaussian labels.
+
+        >>> model = LastLayer.of_linear([[0.5, -0.5]], [[1.0, 2.0]], "bernoulli", prior_precision=1.0, device="cpu")
+        >>> model.believe([[3.0, 1.0]]).outputs_N_C.round(decimals=4).tolist()
+        [[0.4434]]
+        """
+        if not 0 < noise < float("inf"):
+            raise ValueError(f"noise: expected a positive variance, found {noise}; add a noise floor")
+        weight = as_tensor(weight_C_D, "weight_C_D")
+        weight = weight[None] if weight.ndim == 1 else weight
+        model = cls(None, prior_precision, structure, device=device, rank=rank)
+        read = lambda inputs, _: as_tensor(inputs, "inputs").to(model.device)  # noqa: E731
+        link = Link(likelihood, Outcome(likelihood == "gaussian", noise=noise))
+        return model._learn(Readout(read, weight.double().to(model.device)), link, features_T_D)
+
+    def believe(self, inputs: Any, *, progress: Progress | None = None) -> FisherFactors:
+        """What the last layer sees and says of inputs, with the precision of its weights."""
+        readout = self._fitted()
+        features_N_D = readout.features(inputs, progress)
+        belief = FisherFactors(
+            features_N_D, self._outputs(features_N_D), self._link.kind, self.precision, draws_id=self._name
+        )
+        belief._set(warnings=self.warnings)
+        return belief
+
+    def draws(self, inputs: Any, count: int = 100, seed: int = 0, *, progress: Progress | None = None) -> Belief:
+        """Predictions of draws of the last layer from its posterior, the same for all inputs and calls of one seed."""
+        if count < 1:
+            raise ValueError(f"count: expected a number of draws from 1 on, found {count}; 100 is usual")
+        readout = self._fitted()
+        outputs, width = readout.weight_C_D.shape
+        steps_K_P = weight_draws(self.precision, outputs * width, count, derive(seed, "last layer"))
+        weight_KC_D = (readout.weight_C_D.flatten() + steps_K_P).reshape(count * outputs, width)
+        return self._predict(weight_KC_D, inputs, f"{self._name}-{seed}-{count}", progress)
+
+    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """What the network predicts at its trained weights."""
+        return self._predict(self._fitted().weight_C_D, inputs, self._name, progress)
+
+    def _predict(self, weight_KC_D: Tensor, inputs: Any, name: str, progress: Progress | None) -> Belief:
+        readout = self._fitted()
+        features_N_D, outputs = readout.features(inputs, progress), len(readout.weight_C_D)
+
+        def work(part: slice) -> Tensor:
+            logits_n_K_C = (features_N_D[part].double() @ weight_KC_D.T).view(-1, len(weight_KC_D) // outputs, outputs)
+            return logits_n_K_C if readout.offset_C is None else logits_n_K_C + readout.offset_C
+
+        bytes_each = 8 * (len(weight_KC_D) * 2 + features_N_D.shape[1])
+        return self._link.belief(chunked(work, len(features_N_D), bytes_each, features_N_D.device), name)
+
+    def _fit_estimator(self, labelled: Examples) -> Self:
+        import sklearn.base
+
+        if labelled.labels is None or len(labelled) == 0:
+            raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
+        from natsel.models.processes.joint_features import rows_of
+
+        rows_T = rows_of(labelled.inputs)
+        fitted = sklearn.base.clone(self.network).fit(rows_T, labelled.labels)
+        classes = labelled.n_classes if labelled.labels.dtype.kind in "biu" else None
+        readout = readout_of_estimator(fitted, rows_T, classes)
+        logits_T_C = readout.logits(readout.features(rows_T))
+        return self._learn(readout, link_for(labelled.labels, logits_T_C.shape[1], None, logits_T_C), labelled.inputs)
+
+    def _learn(self, readout: Readout, link: Link, inputs: Any) -> Self:
+        """The posterior from the training inputs; their labels are not needed, as curvature does not depend on them."""
+        self._link = link
+        features_T_D = readout.features(inputs)
+        logits_T_C = readout.logits(features_T_D)
+        sound_T = features_T_D.isfinite().all(1) & ~logits_T_C.isnan().any(1)
+        features_T_D, outputs_T_C = features_T_D[sound_T], link.outputs(logits_T_C[sound_T])
+        found = posterior(
+            OuterFactors(features_T_D, outputs_T_C, link.kind),
+            self.prior_precision,
+            float(readout.weight_C_D.square().sum()),
+            self.structure,
+            self.rank,
+        )
+        lost = int((~sound_T).sum())
+        self._take(readout, found, lost)
+        return self
+
+    def _take(self, readout: Readout, found: Posterior, lost: int) -> None:
+        self._readout, self.precision, self.prior, self.warnings = readout, found.precision, found.prior, found.warnings
+        if lost:
+            self.warnings += (
+                f"training set: features of {lost} examples are not finite, so the precision was made without them;"
+                " check the network",
+            )
+        parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
+        self._name = named("last-layer", self.structure, readout.weight_C_D.cpu().numpy(), *parts)
+
+    def _outputs(self, features_N_D: Tensor) -> Tensor:
+        readout = self._fitted()
+        return chunked(
+            lambda part: self._link.outputs(readout.logits(features_N_D[part])),
+            len(features_N_D),
+            8 * (features_N_D.shape[1] + 3 * len(readout.weight_C_D)),
+            features_N_D.device,
+        )
+
+    def _fitted(self) -> Readout:
+        if self._readout is None:
+            raise ValueError("model: it has learnt nothing yet; fit the model first")
+        return self._readout
+
+
+def last_layer_head(
+    hidden: tuple[int, ...] = (),
+    dropout: float = 0.5,
+    *,
+    prior_precision: float | Literal["evidence"] = "evidence",
+    structure: Structure = "full",
+    training: Training | None = None,
+    device: torch.device | str | None = None,
+) -> Head:
+    """A head for `natsel.models.Frozen`: a perceptron unsure of its last layer, without hidden layers a regression.
+
+    Where C classes × features are many thousands of weights, "kronecker" is the structure that stays small.
+
+    >>> type(last_layer_head()(384, 150)).__name__
+    'LastLayer'
+    """
+
+    def head(features: int, classes: int) -> LastLayer:
+        network = mlp(features, classes, tuple(hidden), dropout)
+        return LastLayer(network, prior_precision, structure, training, device)
+
+    return head

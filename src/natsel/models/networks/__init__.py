@@ -1,0 +1,1 @@
+"""Neural networks: architectures, what their outputs mean, training, prediction, ensembles."""

@@ -1,0 +1,156 @@
+"""Networks: the BatchBALD convolutional networks, a perceptron, and how a network starts afresh.
+
+The published block is Conv → Dropout2d → MaxPool → ReLU. A channel's mask is a number ≥ 0, the same over the whole
+picture, and max(m·a, m·b) = m·max(a, b) for m ≥ 0: dropout commutes with pooling and with ReLU. Here it comes last: the
+same function for the same masks, with a quarter of the numbers after each mask (all that is repeated for each draw).
+
+Pictures are taken as (n, H, W), (n, 1, H, W) or (n, H, W, 1), in [0, 1], and normalised inside.  Spec 03, recipes.
+"""
+
+import copy
+import hashlib
+from collections.abc import Callable
+from itertools import pairwise
+from weakref import WeakSet
+
+import torch
+from torch import Tensor, nn
+
+from natsel.models.networks.randomness import seeded
+
+Network = nn.Module | Callable[[], nn.Module]
+"""A module, which is copied and re-initialised, or a function without arguments that makes one."""
+
+
+def mnist_cnn(classes: int = 10, mean: float = 0.1307, std: float = 0.3081) -> nn.Module:
+    """The BatchBALD network for 28×28 pictures: two 5×5 convolutions (32, 64), a layer of 128, dropout ½ in all three.
+
+    >>> mnist_cnn()(torch.zeros(2, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+    return nn.Sequential(
+        Picture((28, 28), mean, std),
+        *(nn.Conv2d(1, 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
+        *(nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
+        *(nn.Flatten(), nn.Linear(64 * 4 * 4, 128), nn.Dropout(), nn.ReLU()),
+        nn.Linear(128, classes),
+    )
+
+
+def emnist_cnn(
+    classes: int = 47, mean: float = 0.1751, std: float = 0.3332, shape: tuple[int, int] = (28, 28)
+) -> nn.Module:
+    """The BatchBALD network for letters: three 3×3 convolutions (32, 64, 128), a layer of 512, dropout ½ in all four.
+
+    Pooling follows the first and the third convolution, as in the authors' code. Pictures too small for that (16×8) are
+    padded by one pixel before each convolution.
+
+    >>> emnist_cnn(26, shape=(16, 8))(torch.zeros(2, 16, 8)).shape
+    torch.Size([2, 26])
+    """
+    padding = 0 if min(shape) >= 14 else 1  # ((14 − 2) / 2 − 2 − 2) / 2 = 1
+    shrink = 2 - 2 * padding
+    height, width = (((side - shrink) // 2 - 2 * shrink) // 2 for side in shape)
+    if min(height, width) < 1:
+        raise ValueError(f"shape: pictures must be at least 4×4, found {shape}; use mlp for smaller ones")
+    return nn.Sequential(
+        Picture(shape, mean, std),
+        *(nn.Conv2d(1, 32, 3, padding=padding), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
+        *(nn.Conv2d(32, 64, 3, padding=padding), nn.ReLU(), nn.Dropout2d()),
+        *(nn.Conv2d(64, 128, 3, padding=padding), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
+        *(nn.Flatten(), nn.Linear(128 * height * width, 512), nn.Dropout(), nn.ReLU()),
+        nn.Linear(512, classes),
+    )
+
+
+def mlp(features: int, classes: int, hidden: tuple[int, ...] = (128,), dropout: float = 0.5) -> nn.Module:
+    """A perceptron with dropout after each hidden layer; inputs of any shape are flattened. For numbers: classes=1.
+
+    >>> mlp(64, 10)(torch.zeros(2, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    widths = (features, *hidden)
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width, following in pairwise(widths):
+        layers += [nn.Linear(width, following), nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], classes))
+
+
+class Picture(nn.Module):
+    """Grey pictures with or without an axis of channels → (n, 1, H, W), normalised."""
+
+    def __init__(self, shape: tuple[int, int], mean: float, std: float) -> None:
+        super().__init__()
+        self.shape, self.mean, self.std = tuple(shape), mean, std
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        if tuple(side for side in pictures.shape[1:] if side != 1) != tuple(side for side in self.shape if side != 1):
+            height, width = self.shape
+            raise ValueError(
+                f"inputs: expected pictures of {height}×{width} in one channel, found shape {tuple(pictures.shape)};"
+                " resize them or make the network for their shape"
+            )
+        # Channels last: the layout in which a CPU trains fastest; each following layer keeps it.
+        return ((pictures.reshape(-1, *self.shape, 1) - self.mean) / self.std).permute(0, 3, 1, 2)
+
+    def extra_repr(self) -> str:
+        return f"{self.shape}, mean={self.mean}, std={self.std}"
+
+
+_made: "WeakSet[nn.Module]" = WeakSet()
+
+
+def fresh(network: Network, seed: int) -> nn.Module:
+    """A network with new initial weights, decided by the seed; the one given is left as it is.
+
+    A module is copied and each part's `reset_parameters` called, so weights it came with are lost. To start from
+    weights of your own (pretrained ones), pass a function that makes the module.
+
+    >>> one, same, other = (fresh(mlp(2, 2), seed)[1].weight for seed in (0, 0, 1))
+    >>> bool((one == same).all()), bool((one == other).any())
+    (True, False)
+    """
+    with seeded(seed):
+        if isinstance(network, nn.Module):
+            module = copy.deepcopy(network)
+            for name, part in module.named_modules():
+                _reset(name, part)
+            return module
+        module = network() if callable(network) else None
+    if not isinstance(module, nn.Module):
+        raise ValueError(
+            f"network: expected a torch module or a function that makes one, found {type(module or network).__name__};"
+            " pass for example natsel.models.mnist_cnn"
+        )
+    if module in _made:
+        raise ValueError(
+            "network: the function returned the same module twice, so training could not start afresh;"
+            " make a new one in each call, or pass the module itself"
+        )
+    _made.add(module)
+    return module
+
+
+def _reset(name: str, part: nn.Module) -> None:
+    reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
+    if callable(reset):
+        reset()
+    elif next(part.parameters(recurse=False), None) is not None:
+        raise ValueError(
+            f"network: {type(part).__name__} ({name or 'the module itself'}) has parameters but no reset_parameters(),"
+            " so it cannot start afresh; pass a function that makes the network instead"
+        )
+
+
+def fingerprint(*modules: nn.Module) -> str:
+    """A short name for the weights and buffers of modules: the same numbers, the same name.
+
+    >>> fingerprint(fresh(mlp(2, 2), 0)) == fingerprint(fresh(mlp(2, 2), 0))
+    True
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for module in modules:
+        for name, tensor in module.state_dict().items():
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Gaussian processes and Bayesian linear regression."""

@@ -1,0 +1,119 @@
+"""Bayesian linear regression: the posterior over weights in closed form, as features whose products are covariances.
+
+    y = φ(x)·w + ε,   w ~ N(0, prior I),   ε ~ N(0, noise)
+    w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   mean = φ(x)·m,   features = φ(x) A
+
+The features are the same functions of x in every call, so that beliefs about pool and targets combine. Everything is
+exact: EIG, EPIG and JEPIG read from the belief are those of the model.  Spec 06, Q8 and property 22.
+"""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.linear_model import BayesianRidge
+from torch import Tensor
+
+from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.data.examples import Examples
+from natsel.memory import chunked
+from natsel.models.processes.joint_features import Array, named, numbers_of, rows_of
+
+
+class BayesianLinear:
+    """Linear regression that knows its posterior.
+
+    `prior` is the variance of each weight before any label, `noise` that of labels; where one is None, both are chosen
+    by evidence at every fit. `basis` maps rows of inputs to rows of features, such as polynomials; a constant feature
+    is added with `intercept`.
+
+    >>> labelled = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([0.1, 1.1, 1.9]))
+    >>> model = BayesianLinear(prior=10.0, noise=0.01).fit(labelled)
+    >>> model.believe(np.array([[1.0], [9.0]])).features_N_D.shape
+    torch.Size([2, 2])
+    >>> model.predictive(np.array([[1.0]])).mean_N_K.round(decimals=2)
+    tensor([[1.0300]], dtype=torch.float64)
+    """
+
+    regression = True
+
+    def __init__(
+        self,
+        prior: float | None = None,
+        noise: float | None = None,
+        *,
+        intercept: bool = True,
+        basis: Callable[[Array], Any] | None = None,
+    ) -> None:
+        for name, variance in (("prior", prior), ("noise", noise)):
+            if variance is not None and not 0 < variance < np.inf:
+                raise ValueError(f"{name}: expected a positive variance, found {variance}; None chooses it by evidence")
+        self.prior, self.noise, self.intercept, self.basis = prior, noise, intercept, basis
+        self._draws_id: str | None = None
+
+    def fit(self, labelled: Examples, validation: Examples | None = None) -> Self:
+        """Fit afresh; nothing is random, and validation examples are not looked at."""
+        rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)
+        self._columns = rows_N.shape[1]
+        design_N_D = self._design(rows_N)
+        prior, noise = self.prior, self.noise
+        if prior is None or noise is None:
+            found = _by_evidence(design_N_D, labels_N)
+            prior, noise = prior or found[0], noise or found[1]
+        self.fitted_prior, self.fitted_noise = prior, noise
+        precision_D_D = design_N_D.T @ design_N_D / noise + torch.eye(design_N_D.shape[1], dtype=torch.float64) / prior
+        self._factor_D_D = torch.linalg.cholesky(precision_D_D)
+        pull_D = design_N_D.T @ torch.from_numpy(labels_N) / noise
+        self.mean_D = torch.cholesky_solve(pull_D[:, None], self._factor_D_D)[:, 0]
+        self._draws_id = named(
+            "bayesian-linear", prior, noise, self.intercept, rows_N, labels_N, self._factor_D_D.numpy()
+        )
+        return self
+
+    def believe(self, inputs: Any) -> GaussianFeatures:
+        """The posterior: its mean, and features whose products are its covariances."""
+        if self._draws_id is None:
+            raise ValueError("model: it has not learnt anything yet; fit the model first")
+
+        mean_N = torch.empty(len(inputs), dtype=torch.float64)
+
+        def work(part: slice) -> Tensor:
+            design_n_D = self._design(self._rows(inputs[part]))
+            mean_N[part] = design_n_D @ self.mean_D
+            found: Tensor = torch.linalg.solve_triangular(self._factor_D_D, design_n_D.T, upper=False).T
+            return found
+
+        features_N_D = chunked(work, len(inputs), 32 * len(self.mean_D), torch.device("cpu"))
+        return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
+
+    def predictive(self, inputs: Any) -> GaussianSamples:
+        """What labels are expected: one Gaussian an input, posterior variance and noise together."""
+        belief = self.believe(inputs)
+        variance_N = belief.features_N_D.square().sum(1) + belief.noise_N
+        return GaussianSamples(belief.mean_N[:, None], variance_N[:, None])
+
+    def _rows(self, inputs: Any) -> Array:
+        rows_N = rows_of(inputs)
+        if rows_N.shape[1] != self._columns:
+            raise ValueError(
+                f"inputs: fitted to rows of {self._columns} numbers, found {rows_N.shape[1]}; pass the same features"
+            )
+        return rows_N
+
+    def _design(self, rows_N: Array) -> Tensor:
+        columns = rows_N if self.basis is None else np.asarray(self.basis(rows_N), dtype=np.float64)
+        if columns.ndim != 2 or len(columns) != len(rows_N):
+            raise ValueError(f"basis: expected a row of features for each input, found shape {columns.shape}")
+        if self.intercept:
+            columns = np.concatenate([columns, np.ones((len(columns), 1))], 1)
+        return torch.from_numpy(np.ascontiguousarray(columns))
+
+
+def _by_evidence(design_N_D: Tensor, labels_N: Array) -> tuple[float, float]:
+    """(prior, noise) under which the labels are likeliest, kept within what float64 can work with."""
+    found = BayesianRidge(fit_intercept=False).fit(design_N_D.numpy(), labels_N)
+    spread = float(np.mean(labels_N**2)) or 1.0
+    noise = float(np.clip(1 / max(found.alpha_, 1e-300), 1e-8 * spread, 1e8 * spread))
+    prior = float(np.clip(1 / max(found.lambda_, 1e-300), 1e-8 * spread, 1e8 * spread))
+    return prior, noise

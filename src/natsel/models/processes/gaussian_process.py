@@ -1,0 +1,274 @@
+"""scikit-learn's Gaussian processes that believe: exact joint Gaussians for numbers, joint draws for two classes.
+
+    GaussianProcessRegressor     f ~ N(mean, k − v·v),   v = L⁻¹ k(X, x)              GaussianFeatures
+    GaussianProcessClassifier    Laplace:  v = L⁻¹ √W k(X, x),  p(y=1|x, f) = σ(f)    CategoricalSamples, K joint draws
+
+A Gaussian process has no parameters to share between calls: its features and draws belong to the inputs of one call.
+Pool and targets are believed about together (`believe_together`, or `natsel.models.believe_both`), and beliefs from two
+calls bear different `draws_id`, so that they are not combined by mistake.  Spec 06, Q3c, Q5e and A2.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import sklearn.base
+import torch
+from scipy.linalg import solve_triangular
+from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
+from sklearn.pipeline import Pipeline
+from torch import Tensor
+
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.data.examples import Examples
+from natsel.memory import chunked
+from natsel.models.processes.joint_features import (
+    Array,
+    Covariance,
+    joint_draws,
+    named,
+    numbers_of,
+    pivoted_cholesky,
+    posterior_covariance,
+    rows_of,
+)
+from natsel.seeds import derive
+
+# Of the noise's variance: features that explain less than this of a label do not show in any score.
+_TOLERANCE = 1e-9
+
+
+def is_gaussian_process(estimator: Any) -> bool:
+    """Whether an estimator is a Gaussian process of scikit-learn, possibly at the end of a pipeline.
+
+    >>> is_gaussian_process(GaussianProcessRegressor())
+    True
+    """
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) and estimator.steps else estimator
+    return isinstance(last, GaussianProcessRegressor | GaussianProcessClassifier)
+
+
+class GaussianProcess:
+    """A Gaussian process of scikit-learn as a model that believes.
+
+    `estimator` is never changed: every fit clones it. `noise` is the variance of labels around the latent function, in
+    the units of the labels (None: the estimator's `alpha` and its WhiteKernel); `draws` is how many joint draws a
+    classifier makes. A classifier takes two classes: scikit-learn joins more out of unrelated processes, one for each
+    class, which have no joint posterior.
+
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> labelled = Examples(np.array([[0.0], [1.0]]), np.array([0.0, 1.0]))
+    >>> model = GaussianProcess(GaussianProcessRegressor(RBF(), alpha=0.1, optimizer=None)).fit(labelled)
+    >>> pool, targets = model.believe_together(np.array([[0.5], [2.0]]), np.array([[3.0]]))
+    >>> pool.draws_id == targets.draws_id, len(pool), len(targets)
+    (True, 2, 1)
+    """
+
+    def __init__(self, estimator: Any, *, noise: float | None = None, draws: int = 1000) -> None:
+        if not is_gaussian_process(estimator):
+            raise ValueError(
+                f"estimator: expected a GaussianProcessRegressor or GaussianProcessClassifier, found"
+                f" {type(estimator).__name__}; other estimators go into natsel.models.Sklearn"
+            )
+        last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+        self.regression = isinstance(last, GaussianProcessRegressor)
+        if self.regression and noise is None and np.ndim(last.alpha) > 0:
+            raise ValueError(
+                "estimator: an alpha for each example says nothing about new ones; pass one alpha, or noise= here"
+            )
+        if noise is not None and not (self.regression and 0 < noise < np.inf):
+            raise ValueError(f"noise: expected the positive variance of real labels, found {noise}; None takes alpha")
+        if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+            raise ValueError(f"draws: expected a number of draws from 1 on, found {draws!r}; 1000 is usual")
+        self.estimator, self.noise, self.draws = estimator, noise, draws
+        self._posterior: _Posterior | None = None
+
+    def fit(self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0) -> Self:
+        """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
+        estimator = sklearn.base.clone(self.estimator)
+        states = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
+        estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in states})
+        rows_N = rows_of(labelled.inputs)
+        if self.regression:
+            labels_N = numbers_of(labelled.labels)
+        else:
+            labels_N = np.asarray(labelled.labels)
+            if labelled.n_classes != 2 or len(np.unique(labels_N)) != 2:
+                found = labelled.n_classes if labelled.n_classes != 2 else len(np.unique(labels_N))
+                raise ValueError(
+                    f"labels: a Gaussian process classifier needs examples of two classes, found {found};"
+                    " natsel.models.ProbitGP copes with one, natsel.models.Sklearn(estimator, members=20) with many"
+                )
+        estimator.fit(rows_N, labels_N)
+        self.fitted = estimator
+        self._columns, self._seed = rows_N.shape[1], seed
+        self._posterior = (_Regression if self.regression else _Laplace)(estimator, self.noise)
+        kernel = repr(self._posterior.process.kernel_)
+        self._fit_id = (kernel, self.noise, self.draws, seed, rows_N, labels_N)
+        return self
+
+    def believe(self, inputs: Any) -> Belief:
+        """A joint belief about these inputs; those of another call are not to be combined with it."""
+        return self._believe(self._rows(inputs))
+
+    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]:
+        """Beliefs about pool and targets in one space of features, or from the same joint draws."""
+        pool_N, targets_M = self._rows(pool_inputs), self._rows(target_inputs)
+        both = self._believe(np.concatenate([pool_N, targets_M]))
+        split = len(pool_N)
+        return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M)))
+
+    def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
+        """What labels are expected, one row an input: a Gaussian, or the estimator's own class probabilities."""
+        rows_N = self._rows(inputs)
+        posterior = self._fitted()
+        if not self.regression:
+            return CategoricalSamples.from_probs(self.fitted.predict_proba(rows_N)[:, None, :])
+        mean_N, variance_N = posterior.moments(rows_N)
+        return GaussianSamples(mean_N[:, None], (variance_N + posterior.noise(rows_N))[:, None])
+
+    def _believe(self, rows_N: Array) -> Belief:
+        posterior = self._fitted()
+        mean_N, variance_N = posterior.moments(rows_N)
+        noise_N = posterior.noise(rows_N)
+        tolerance = _TOLERANCE * float(noise_N.min()) if len(rows_N) else 0.0
+        features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
+        draws_id = named("gp", *self._fit_id, rows_N)
+        if self.regression:
+            return GaussianFeatures(features_N_D, noise_N, draws_id, mean=mean_N)
+        latent = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
+
+        def work(part: slice) -> Tensor:
+            latent_n_K = latent(part)
+            sides = torch.stack([-latent_n_K, latent_n_K], 2)
+            return torch.nn.functional.logsigmoid(sides).float()
+
+        log_probs_N_K_C = chunked(work, len(rows_N), 48 * self.draws, torch.device("cpu"))
+        return CategoricalSamples(log_probs_N_K_C, draws_id=draws_id)
+
+    def _fitted(self) -> "_Posterior":
+        if self._posterior is None:
+            raise ValueError("model: it has not learnt anything yet; fit the model first")
+        return self._posterior
+
+    def _rows(self, inputs: Any) -> Array:
+        self._fitted()
+        rows_N = rows_of(inputs)
+        if rows_N.shape[1] != self._columns:
+            raise ValueError(
+                f"inputs: fitted to rows of {self._columns} numbers, found {rows_N.shape[1]}; pass the same features"
+            )
+        return rows_N
+
+
+class _Posterior(ABC):
+    """The posterior of a fitted process over its latent function; subclasses say what labels took from the prior."""
+
+    scale = 1.0  # of labels, where they were standardised
+
+    def __init__(self, fitted: Any, noise: float | None) -> None:
+        piped = isinstance(fitted, Pipeline)
+        self.prepare = fitted[:-1].transform if piped and len(fitted.steps) > 1 else lambda rows: rows
+        self.process = fitted.steps[-1][1] if piped else fitted
+        self.given_noise = noise
+        kernel = self._kernel()
+        white = [name for name in kernel.get_params() if name.rpartition("__")[2] == "noise_level"]
+        # A WhiteKernel is noise of the labels, not part of what they tell about each other.
+        self.kernel = sklearn.base.clone(kernel).set_params(**dict.fromkeys(white, 0.0))
+
+    def _kernel(self) -> Any:
+        return self.process.kernel_
+
+    @abstractmethod
+    def cross(self, inputs_N: Array) -> Array:
+        """k(X, x) of the training inputs and these."""
+
+    @abstractmethod
+    def taken(self, cross_n_N: Array) -> Array:
+        """v(x), a column an input."""
+
+    @abstractmethod
+    def mean(self, cross_n_N: Array) -> Array:
+        """The mean of the latent function."""
+
+    def noise(self, rows_N: Array) -> Tensor:
+        """Variance of the noise of each input's label; 1 where labels are classes and it has no meaning."""
+        return torch.ones(len(rows_N), dtype=torch.float64)
+
+    def moments(self, rows_N: Array) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the latent function."""
+        if len(rows_N) == 0:
+            return torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
+
+        def work(part: slice) -> Tensor:
+            inputs_n = self.prepare(rows_N[part])
+            cross = self.cross(inputs_n)
+            left_n = np.maximum(self.kernel.diag(inputs_n) - (self.taken(cross) ** 2).sum(0), 0)
+            return torch.from_numpy(np.stack([self.mean(cross), self.scale**2 * left_n], 1))
+
+        width = 8 * (3 * self._training().shape[0] + 2 * rows_N.shape[1] + 4)
+        mean_N, variance_N = chunked(work, len(rows_N), width, torch.device("cpu")).T
+        return mean_N.contiguous(), variance_N.contiguous()
+
+    def covariance(self, rows_N: Array) -> Covariance:
+        """Blocks of the posterior covariance of these inputs."""
+        inputs_N = self.prepare(rows_N) if len(rows_N) else rows_N
+        taken_n_N = (
+            torch.from_numpy(np.ascontiguousarray(self.taken(self.cross(inputs_N))))
+            if len(rows_N)
+            else torch.empty(0, 0)
+        )
+
+        def prior(i: Tensor, j: Tensor) -> Tensor:
+            return torch.from_numpy(self.kernel(inputs_N[i.numpy()], inputs_N[j.numpy()]))
+
+        return posterior_covariance(prior, taken_n_N, self.scale)
+
+    def _training(self) -> Array:
+        inputs: Array = self.process.X_train_
+        return inputs
+
+
+class _Regression(_Posterior):
+    def __init__(self, fitted: Any, noise: float | None) -> None:
+        super().__init__(fitted, noise)
+        self.scale = float(np.asarray(self.process._y_train_std).reshape(-1)[0])
+        self.offset = float(np.asarray(self.process._y_train_mean).reshape(-1)[0])
+
+    def cross(self, inputs_N: Array) -> Array:
+        return self.kernel(self.process.X_train_, inputs_N)  # type: ignore[no-any-return]
+
+    def taken(self, cross_n_N: Array) -> Array:
+        return solve_triangular(self.process.L_, cross_n_N, lower=True, check_finite=False)  # type: ignore[no-any-return]
+
+    def mean(self, cross_n_N: Array) -> Array:
+        mean: Array = self.offset + self.scale * (cross_n_N.T @ np.reshape(self.process.alpha_, -1))
+        return mean
+
+    def noise(self, rows_N: Array) -> Tensor:
+        if self.given_noise is not None or len(rows_N) == 0:
+            return torch.full((len(rows_N),), self.given_noise or 1.0, dtype=torch.float64)
+        inputs_N = self.prepare(rows_N)
+        white_N = self.process.kernel_.diag(inputs_N) - self.kernel.diag(inputs_N)
+        return torch.from_numpy(self.scale**2 * (np.maximum(white_N, 0) + float(self.process.alpha)))
+
+
+class _Laplace(_Posterior):
+    def _kernel(self) -> Any:
+        return self.process.base_estimator_.kernel_
+
+    def cross(self, inputs_N: Array) -> Array:
+        return self.kernel(self.process.base_estimator_.X_train_, inputs_N)  # type: ignore[no-any-return]
+
+    def taken(self, cross_n_N: Array) -> Array:
+        inner = self.process.base_estimator_
+        return solve_triangular(inner.L_, inner.W_sr_[:, None] * cross_n_N, lower=True)  # type: ignore[no-any-return]
+
+    def mean(self, cross_n_N: Array) -> Array:
+        inner = self.process.base_estimator_
+        mean: Array = cross_n_N.T @ (inner.y_train_ - inner.pi_)
+        return mean
+
+    def _training(self) -> Array:
+        inputs: Array = self.process.base_estimator_.X_train_
+        return inputs

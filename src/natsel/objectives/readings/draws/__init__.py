@@ -1,0 +1,1 @@
+"""Readings from draws of predictions."""

@@ -1,0 +1,120 @@
+"""EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row a pick.
+
+    gain_n = ½ ln(1 + s_n / noise_n),          s_n = Var[f_n | points added], kept by `gaussian_points`
+
+Draws of Gaussians are moment-matched, with noise = E v, and gain ½ (ln E v − E ln v) more: an upper bound on the
+mixture's value, still monotone and submodular.  Spec 06, Q1; spec 09.
+"""
+
+from functools import cached_property
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.information.gaussians import log_det_gain
+from natsel.memory import chunked
+from natsel.objectives.eig import EIG
+from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.readings.gaussian.conditioned_points import points_of, sharpened
+
+_ROUNDING = 1e-14
+
+
+@serves(EIG, GaussianFeatures, GaussianSamples)
+class GaussianEIG:
+    """Gains conditional on the values of the points added so far."""
+
+    offers: ClassVar[Capability] = (
+        Capability.SCORES | Capability.GAINS | Capability.VALUE | Capability.DISTANCES | Capability.KERNEL
+    )
+    submodular: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    worth_racing: ClassVar[bool] = False
+    remaining: ClassVar[float] = torch.inf
+
+    def __init__(self, objective: EIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
+        self.points = points_of(belief)
+        self.noise_N = self.points.noise_N
+        # ln E v − E ln v of the draws' noise: 0 where they agree on it, else known before any label is seen.
+        self.spread_N = torch.zeros_like(self.noise_N)
+        if isinstance(belief, GaussianSamples):
+            variance_N_K, weights_K = belief.variance_N_K, belief.log_weights_K.exp()
+            log_noise_N = chunked(
+                lambda part: variance_N_K[part].double().log() @ weights_K,
+                len(belief),
+                24 * len(weights_K),
+                belief.device,
+            )
+            self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
+        sharpened(self.points)
+        self.total = 0.0
+
+    def scores(self) -> Tensor:
+        """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
+        return 0.5 * (self.size_N.log1p() + self.spread_N)
+
+    def bounds(self) -> Tensor:
+        """The scores: gains only fall from there."""
+        return self.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """I[Y; F | values so far] for each position."""
+        variance_n = self.points.variance_N[positions]
+        return 0.5 * ((variance_n / self.noise_N[positions]).log1p() + self.spread_N[positions])
+
+    def add(self, position: int) -> float:
+        """Take a point: one more Cholesky row, and less variance everywhere."""
+        gain = float(self.gains(torch.tensor([position], device=self.noise_N.device)))
+        row_D = self.points.row(position)
+        if row_D is not None:
+            self.points.take(position, row_D)
+        self.total += gain
+        return gain
+
+    def value(self, positions: Tensor) -> float:
+        """The joint value of a set from its singular values: the reference."""
+        positions = positions.to(self.noise_N.device)
+        features_B_D, noise_B = self.points.at(positions)
+        return float(log_det_gain(features_B_D, noise_B)) + 0.5 * float(self.spread_N[positions].sum())
+
+    # Where points lie: φ/√noise, in which 1 + the squared length is the variance of a label over that of its noise.
+
+    @cached_property
+    def size_N(self) -> Tensor:
+        """Var f / noise, worked out once."""
+        return self.points.start_N / self.noise_N
+
+    def sizes(self) -> Tensor:
+        """Var f / noise of every point by itself, N values."""
+        return self.size_N
+
+    def distances(self, position: int) -> Tensor:
+        """‖φ_n/√noise_n − φ_i/√noise_i‖² of all points to one, N values; what is less than rounding is 0."""
+        return self.distances_to(torch.tensor([position]))[0]
+
+    def distances_to(self, positions: Tensor) -> Tensor:
+        """The same to each of some positions, [positions, N]: one matrix product for all of them."""
+        positions = positions.to(self.noise_N.device)
+        product_N_m = self._inner(None, positions)
+        far_m_N = self.size_N[positions][:, None] + self.size_N
+        distance_m_N = far_m_N - 2 * product_N_m.T
+        return distance_m_N.where(distance_m_N > _ROUNDING * far_m_N, 0.0)
+
+    def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """φ_i·φ_j/√(noise_i noise_j) of some positions with some others, [rows, columns]."""
+        return self._inner(rows.to(self.noise_N.device), columns.to(self.noise_N.device))
+
+    def _inner(self, rows: Tensor | None, columns: Tensor) -> Tensor:
+        """Inner products of φ/√noise of some positions, or of all, with some others."""
+        features_N_D = self.points.features_N_D
+        few_m_D = features_N_D[columns].double() * self.noise_N[columns].rsqrt()[:, None]
+
+        def work(part: slice) -> Tensor:
+            some = part if rows is None else rows[part]
+            return self.noise_N[some].rsqrt()[:, None] * (features_N_D[some].double() @ few_m_D.T)
+
+        count, width = len(self.noise_N) if rows is None else len(rows), few_m_D.shape[1]
+        return chunked(work, count, 8 * (2 * width + 2 * len(columns)), self.noise_N.device)

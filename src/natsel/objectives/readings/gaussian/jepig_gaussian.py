@@ -1,0 +1,123 @@
+"""JEPIG read from Gaussian beliefs: two EIG states in closed form, one before and one after all target labels.
+
+    gain_n = ½ ln((s_n + noise_n) / (s'_n + noise_n))     s, s': Var f_n given points added, and given all targets too
+    s_n − s'_n = Σ_r c_r (φ_n·v_r)²,  c_r = σ_r²/(1 + σ_r²)             σ, v: singular values and vectors of Φ*/√noise
+
+Before any point is added the difference is a sum of squares, so that the smallest scores keep their digits; the cost is
+one factorisation of the targets, M·D·min(M, D), and N·D·min(M, D). Exact for jointly Gaussian beliefs; draws of
+Gaussians are moment-matched.  Spec 06, Q5e and Q7.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.capabilities import Capability
+from natsel.information.gaussians import log_det_gain
+from natsel.information.weights.explained import triangle
+from natsel.memory import require, rows_per_chunk
+from natsel.objectives.jepig import JEPIG
+from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.readings.gaussian.conditioned_points import Points, matched, sharpened
+
+
+@serves(JEPIG, GaussianFeatures, GaussianSamples)
+class GaussianJEPIG:
+    """Gains about all targets together, conditional on the labels of the points added so far."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
+    submodular: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+    worth_racing: ClassVar[bool] = False
+
+    def __init__(self, objective: JEPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
+        if reading.targets is not None and reading.targets.weights_M is not None:
+            raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
+        self.before, targets = matched(belief, reading.targets)
+        self.sharp = sharpened(self.before, targets)
+        self.known = directions(targets, self.sharp)
+        self.available = 0.5 * float(self.known[1].log1p().sum())
+        self.after = Points(self.before.features_N_D, self.before.noise_N, self.known)
+        if self.sharp:
+            self.after.sharpen()
+        self.told_N = self.after.told()
+        self.total = 0.0
+
+    def scores(self) -> Tensor:
+        """JEPIG of every point by itself, N values in nats."""
+        return _information(self.after.told(), self.after.start_N + self.after.noise_N)
+
+    def bounds(self) -> Tensor:
+        """The scores: what points add before any other was."""
+        return self.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """I[Y; Y*_1..Y*_M | labels so far] of each position."""
+        positions = positions.to(self.told_N.device)
+        return _information(self.told_N[positions], self.after.variance_N[positions] + self.after.noise_N[positions])
+
+    def add(self, position: int) -> float:
+        """Take a point in both states."""
+        gain = float(self.gains(torch.tensor([position])))
+        for points, sign in ((self.before, -1), (self.after, 1)):
+            row_D = points.row(position)
+            if row_D is not None:
+                self.told_N = self.told_N + sign * points.take(position, row_D)
+        if self.sharp:  # sums of what each label took would be rounding
+            self.told_N = self.before.variance_N - self.after.variance_N
+        self.total += gain
+        return gain
+
+    @property
+    def remaining(self) -> float:
+        """I[Y*_1..Y*_M; F | labels so far]: all there is to say about the targets, less what was said."""
+        return max(0.0, self.available - self.total)
+
+    def value(self, positions: Tensor) -> float:
+        """What the labels of a set tell about all targets, from the singular values of the set: the reference."""
+        features_B_D, noise_B = self.before.at(positions.to(self.told_N.device))
+        after = Points(features_B_D, noise_B, self.known)
+        after.sharpen()
+        return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left(slice(None)), noise_B))
+
+
+def directions(targets: Points, sharp: bool = False) -> tuple[Tensor, Tensor]:
+    """What target labels tell about the weights: directions v_r as [R, D], and σ_r², the precision gained along each.
+
+    `sharp` keeps the digits of weak directions beside strong ones, which sums of squares would lose, at twice the cost.
+
+    >>> directions(Points(torch.tensor([[2.0, 0.0]]), torch.tensor([0.5], dtype=torch.float64)))[1]
+    tensor([8.0000], dtype=torch.float64)
+    """
+    count, width = targets.features_N_D.shape
+    # Copies that a decomposition works with: seven for singular values, four for eigenvalues.
+    copies, side = (7, count) if count <= width else (7 if sharp else 4, width)
+    require(
+        8 * copies * side * width,
+        f"targets: {copies} matrices of {side} × {width} for what {count} of them tell together",
+        "use fewer targets" if count <= width else "use fewer features",
+    )
+
+    def scaled(part: slice) -> Tensor:
+        return targets.features_N_D[part].double() * targets.noise_N[part].rsqrt()[:, None]
+
+    if count <= width:
+        _, singular_R, vectors_R_D = torch.linalg.svd(scaled(slice(None)), full_matrices=False)
+        return vectors_R_D, singular_R.square()
+    if sharp:
+        _, singular_D, vectors_D_D = torch.linalg.svd(triangle(scaled, count, width, targets.noise_N.device))
+        return vectors_D_D, singular_D.square()
+    precision_D_D = targets.noise_N.new_zeros(width, width)
+    step = rows_per_chunk(16 * width, targets.noise_N.device)
+    for start in range(0, count, step):
+        scaled_m_D = scaled(slice(start, start + step))
+        precision_D_D.addmm_(scaled_m_D.T, scaled_m_D)
+    strength_D, vectors_D_D = torch.linalg.eigh(precision_D_D)
+    return vectors_D_D.T, strength_D.clamp_min_(0)
+
+
+def _information(told_n: Tensor, left_n: Tensor) -> Tensor:
+    """½ ln(1 + told/left): the variance of a label with and without the targets'."""
+    return 0.5 * (told_n.clamp_min(0) / left_n).log1p()

@@ -1,0 +1,1 @@
+"""Readings from similarities between one gradient per point."""

@@ -1,0 +1,148 @@
+"""Log-determinants of similarities, one Cholesky row for each point taken."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
+from natsel.capabilities import Capability
+from natsel.information.weights.conditioned import Taken, logdet
+from natsel.information.weights.similarity import Kernel, joined
+from natsel.memory import require
+from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
+from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
+
+_MOST = 1e12  # of s/ridge: what is left of such numbers has three digits
+
+
+@serves(LogDet, FisherFactors, FisherRows, GaussianFeatures)
+class LogDetState(Similar):
+    """Gains are logarithms of pivots; rows are extended for the points that are looked at."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
+    submodular: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    worth_racing: ClassVar[bool] = False
+    remaining: ClassVar[float] = torch.inf
+
+    def __init__(self, objective: LogDet, belief: Belief, reading: Reading) -> None:
+        self.gradients, _, held = read_gradients(objective, belief, reading)
+        scale = objective.ridge**-0.5
+        self.held = [] if held is None else [held.scaled(scale)]
+        self.points = Taken(self.gradients.scaled(scale), self.held)
+        if self.held:
+            _refuse_sharp(self.points, *self.held)
+        self.total = 0.0
+
+    def scores(self) -> Tensor:
+        """log(1 + s/ridge) of every point by itself, given those held: N values."""
+        return self.points.start_N.log1p()
+
+    def bounds(self) -> Tensor:
+        """The scores: gains only fall from there."""
+        return self.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """f(A ∪ n) − f(A) of each position."""
+        return self.points.left(positions.to(self.gradients.device)).log1p()
+
+    def add(self, position: int) -> float:
+        """Take a point."""
+        _refuse_sharp(self.points)
+        gain = float(self.gains(torch.tensor([position])))
+        self.points.take(position)
+        self.total += gain
+        return gain
+
+    def value(self, positions: Tensor) -> float:
+        """f(A|held) from whole matrices: the reference."""
+        some = self.points.kernel[positions.to(self.gradients.device)]
+        return _together([some, *self.held]) - _together(self.held)
+
+
+@serves(LogDetMI, FisherFactors, FisherRows, GaussianFeatures)
+@serves(LogDetCMI, FisherFactors, FisherRows, GaussianFeatures)
+class LogDetMIState(Similar):
+    """Two pivots a point: one given the points taken, one given all targets as well."""
+
+    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
+    submodular: ClassVar[bool] = False
+    exact: ClassVar[bool] = True
+    worth_racing: ClassVar[bool] = False
+    remaining: ClassVar[float] = torch.inf
+
+    def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, reading: Reading) -> None:
+        self.gradients, aims, held = read_gradients(objective, belief, reading)
+        assert aims is not None
+        scale = objective.ridge**-0.5
+        rows = self.gradients.scaled(scale)
+        self.aims = [aims.scaled(scale)]
+        self.held = [] if held is None else [held.scaled(scale)]
+        self.eta = objective.eta
+        counts = [1.0] * len(self.held) + [self.eta]
+        self.after = Taken(rows, [*self.held, *self.aims], counts, tables=2)
+        self.before = Taken(rows, self.held, tables=2)
+        _refuse_sharp(self.after, *self.aims, *self.held)
+        # A sum of squares, so that the smallest scores keep their digits.
+        self.told_N = self.after.told_N_G[:, -1]
+        self.total = 0.0
+
+    def scores(self) -> Tensor:
+        """I_f(n; targets | held) of every point by itself, N values."""
+        return (self.told_N / (1 + self.after.start_N)).log1p()
+
+    def bounds(self) -> Tensor:
+        """The scores: what points add before any other was."""
+        return self.scores()
+
+    def gains(self, positions: Tensor) -> Tensor:
+        """What each position tells about the targets that the points taken do not."""
+        positions = positions.to(self.gradients.device)
+        told_n = self.told_N[positions] - self.before.lost(positions) + self.after.lost(positions)
+        return (told_n.clamp_min(0) / (1 + self.after.left(positions))).log1p()
+
+    def add(self, position: int) -> float:
+        """Take a point in both factors."""
+        gain = float(self.gains(torch.tensor([position])))
+        self.before.take(position)
+        self.after.take(position)
+        self.total += gain
+        return gain
+
+    def value(self, positions: Tensor) -> float:
+        """I_f(A; targets | held) from whole matrices: the reference."""
+        some, held = self.before.kernel[positions.to(self.gradients.device)], self.held
+        count = sum(len(group) for group in (*self.aims, *held))
+        require(32 * count**2, f"targets and given: matrices of {count} × {count} similarities", "pass fewer of them")
+        points = [some, *self.aims]
+        left = [[_left(one, other, held) for other in points] for one in points]
+        (own_B_B, cross_B_M), (_, aims_M_M) = left
+        own_B_B, aims_M_M = (part + torch.eye(len(part)).to(part) for part in (own_B_B, aims_M_M))
+        told_B_B = cross_B_M @ torch.linalg.solve(aims_M_M, cross_B_M.T) * self.eta**2
+        return float(torch.logdet(own_B_B) - torch.logdet(own_B_B - told_B_B)) if len(some) else 0.0
+
+
+def _refuse_sharp(points: Taken, *others: Kernel) -> None:
+    """Refuse a ridge that is next to nothing beside similarities: what points leave of each other is a difference."""
+    largest = max(float(own.max()) for own in (points.own_N, *(other.own() for other in others)))
+    if not largest <= _MOST:
+        raise ValueError(
+            f"ridge: similarities are up to {largest:.1g} times as large, and beyond {_MOST:.0e} rounding decides what"
+            " the next point adds; give a larger ridge, or take cosines"
+        )
+
+
+def _left(one: Kernel, other: Kernel, held: list[Kernel]) -> Tensor:
+    """Similarities less what points held explain of them, [n, m]."""
+    similar_n_m = one.between(other)
+    for group in held:
+        noisy_P_P = group.between(group) + torch.eye(len(group)).to(similar_n_m)
+        similar_n_m = similar_n_m - one.between(group) @ torch.linalg.solve(noisy_P_P, group.between(other))
+    return similar_n_m
+
+
+def _together(kernels: list[Kernel]) -> float:
+    """log det(I + S) of all points of some kernels."""
+    return logdet(joined(kernels)) if kernels else 0.0

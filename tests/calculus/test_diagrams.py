@@ -1,0 +1,687 @@
+"""Atoms by golden values, brute force and their laws; areas measured from the geometry; pictures that can be read."""
+
+import importlib.util
+import itertools
+import math
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import natsel.calculus.diagrams.figures as figures
+from golden_values import golden
+from natsel.calculus import DiscreteJoint, GaussianJoint, PredictiveJoint, evaluate, parse
+from natsel.calculus.diagrams import IDiagram, bars, diagram_of
+from natsel.calculus.diagrams.bars import Bars
+from natsel.calculus.diagrams.choosing import diagram_for
+from natsel.calculus.diagrams.circles import distance_for, fixed, lens, place
+from natsel.calculus.diagrams.geometry import Ellipse, arrange, circle
+from natsel.information import joint_mutual_information
+
+CASES = golden("01-information-quantities")
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+MARKOV = (
+    np.array([0.5, 0.3, 0.2])[:, None, None]
+    * np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])[:, :, None]
+    * np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])
+)
+
+
+def joint_of(case):
+    return DiscreteJoint.from_probs(CASES[case]["inputs"]["variables"], CASES[case]["inputs"]["p"])
+
+
+def random_joint(seed, names, most=3, zeros=True):
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(math.prod(shape := rng.integers(2, most + 1, len(names))), 0.5)).reshape(shape)
+    if zeros:
+        table = table * (rng.random(shape) > 0.25)
+        table.flat[0] += 0.1
+    return DiscreteJoint.from_counts(names, table)
+
+
+def by_number(diagram):
+    index = {name: place for place, name in enumerate(diagram.variables)}
+    return {frozenset(index[name] for name in part): value for part, value in diagram.atoms.items()}
+
+
+# --- atoms ---------------------------------------------------------------------------------------------------------
+
+
+def test_golden_atoms():
+    diagram = IDiagram.from_joint(joint_of("general_table"))
+    expected = CASES["general_table"]["expected"]["atoms"]
+    assert {"".join(sorted(part)): value for part, value in diagram.atoms.items()} == pytest.approx(expected, abs=1e-12)
+    assert not diagram.is_venn_like()
+
+
+@pytest.mark.parametrize("case", ["xor", "general_table"])
+def test_golden_quantities_are_sums_of_atoms(case):
+    diagram = IDiagram.from_joint(joint_of(case))
+    untied = {text: value for text, value in CASES[case]["expected"].items() if text == text.upper() and "[" in text}
+    assert len(untied) >= 5
+    assert {text: diagram.value(text) for text in untied} == pytest.approx(untied, abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 4))
+def test_atoms_are_what_their_names_say(seed, n):
+    joint = random_joint(seed, "ABCD"[:n])
+    diagram = IDiagram.from_joint(joint)
+    assert len(diagram.atoms) == 2**n - 1
+    for part, value in diagram.atoms.items():
+        others = [name for name in diagram.variables if name not in part]
+        signed = 0.0  # the definition, term by term
+        for size in range(len(part) + 1):
+            for some in itertools.combinations(sorted(part), size):
+                inside = ",".join([*some, *others])
+                signed -= (-1) ** size * (evaluate(f"H[{inside}]", joint).value if inside else 0.0)
+        assert value == pytest.approx(signed, abs=1e-10)
+        assert value == pytest.approx(evaluate(diagram.expression(part), joint).value, abs=1e-10)
+    whole = evaluate(f"H[{','.join(diagram.variables)}]", joint).value
+    assert sum(diagram.atoms.values()) == pytest.approx(whole, abs=1e-10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 10**6))
+def test_every_region_sums_to_the_quantity(data, seed):
+    joint = random_joint(seed, "ABCD", most=2)
+    diagram = IDiagram.from_joint(joint)
+    group = st.lists(st.sampled_from("ABCD"), min_size=1, max_size=3, unique=True).map(",".join)
+    groups = data.draw(st.lists(group, min_size=1, max_size=3))
+    behind = data.draw(st.lists(st.sampled_from("ABCD"), max_size=2, unique=True))
+    kind = "H" if len(groups) == 1 else data.draw(st.sampled_from(["I", "TC"]))
+    text = f"{kind}[{';'.join(groups)}{'|' if behind else ''}{','.join(behind)}]"
+    assert diagram.value(text) == pytest.approx(evaluate(text, joint).value, abs=1e-10)
+    doubled = f"2 {text} - 1/2 H[A]"
+    assert diagram.value(doubled) == pytest.approx(evaluate(doubled, joint).value, abs=1e-10)
+    if kind != "TC":
+        assert set(diagram.weights(text).values()) <= {1}
+
+
+def test_regions_and_how_often_their_atoms_count():
+    diagram = IDiagram.from_joint(joint_of("xor"))
+    assert diagram.region("I[X;Y|Z]") == {frozenset("XY")}
+    assert diagram.region("I[X;Y]") == {frozenset("XY"), frozenset("XYZ")}
+    assert diagram.region("H[X,Y|Z]") == {frozenset("X"), frozenset("Y"), frozenset("XY")}
+    assert diagram.region("H[X|X]") == set()
+    assert {"".join(sorted(part)): count for part, count in diagram.weights("TC[X;Y;Z]").items()} == {
+        "XY": 1,
+        "XZ": 1,
+        "YZ": 1,
+        "XYZ": 2,
+    }
+
+
+def test_only_zero_atoms_may_be_erased():
+    xor = IDiagram.from_joint(joint_of("xor"))
+    assert xor.value("I[X;Y]") == pytest.approx(0, abs=1e-12)
+    assert not xor.removable("I[X;Y]")  # zero in sum, not atom by atom
+    assert xor.removable("H[X|Y,Z]")
+    assert not xor.is_venn_like()
+    markov = IDiagram.from_joint(DiscreteJoint.from_probs("XYZ", MARKOV))
+    assert markov.is_venn_like()
+    assert markov.removable("I[X;Z|Y]")
+    assert not markov.removable("I[X;Z]")
+    assert markov.removable("I[X;Z]", tol=1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_independent_variables_and_relabelled_ones(seed):
+    rng = np.random.default_rng(seed)
+    a, b, c = (rng.dirichlet(np.ones(k)) for k in (2, 3, 2))
+    independent = IDiagram.from_joint(DiscreteJoint.from_probs("ABC", np.einsum("i,j,k", a, b, c)))
+    assert all(abs(value) < 1e-10 for part, value in independent.atoms.items() if len(part) > 1)
+    joint = random_joint(seed, "ABC")
+    renamed = DiscreteJoint(("B", "C", "A"), joint.log_p)
+    there, back = IDiagram.from_joint(joint), IDiagram.from_joint(renamed)
+    new = {"A": "B", "B": "C", "C": "A"}
+    for part, value in there.atoms.items():
+        assert back.atoms[frozenset(new[name] for name in part)] == pytest.approx(value, abs=1e-12)
+
+
+def test_bits_and_some_of_the_variables():
+    joint = joint_of("general_table")
+    nats, bits = IDiagram.from_joint(joint, ["Z", "X"]), IDiagram.from_joint(joint, ["Z", "X"], unit="bits")
+    assert nats.variables == ("Z", "X")
+    assert nats.atoms[frozenset("XZ")] == pytest.approx(evaluate("I[X;Z]", joint).value, abs=1e-12)
+    assert {part: value * math.log(2) for part, value in bits.atoms.items()} == pytest.approx(nats.atoms)
+    assert "bits" in str(bits)
+
+
+def test_twelve_variables_and_no_more():
+    table = np.zeros((2,) * 12)
+    table[(0,) * 12] = table[(1,) * 12] = 1  # twelve copies of one coin
+    diagram = IDiagram.from_joint(DiscreteJoint.from_counts("ABCDEFGHIJKL", table))
+    assert len(diagram.atoms) == 4095
+    assert diagram.atoms[frozenset("ABCDEFGHIJKL")] == pytest.approx(math.log(2))
+    assert max(abs(value) for part, value in diagram.atoms.items() if len(part) < 12) < 1e-10
+    assert str(diagram).count("\n") == 4095
+    assert diagram._repr_svg_() is None
+    with pytest.raises(ValueError, match=r"a picture holds 1 to 4, found 12.*render\(\"text\"\)"):
+        diagram.figure()
+    with pytest.raises(ValueError, match="at most 12, found 13"):
+        IDiagram.from_joint(DiscreteJoint.from_counts("ABCDEFGHIJKLM", np.ones((1,) * 13)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("I[X;y]", r"I\[X; y\] holds the outcome y.*bars"),
+        ("H[Q]", r"names Q, which is not in the diagram of X, Y, Z; add it to variables"),
+        ("H_q[X]", r"H_q\[X\] has no region"),
+        ("H[X] + 1", r"1 has no region"),
+    ],
+)
+def test_quantities_without_a_region_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        IDiagram.from_joint(joint_of("xor")).region(text)
+
+
+def test_bad_variables_are_refused():
+    joint = joint_of("xor")
+    for variables, message in [(["X", "X"], "name each once"), ([], "at least one"), (["Q"], "Q is not in the table")]:
+        with pytest.raises(ValueError, match=message):
+            IDiagram.from_joint(joint, variables)
+    belief = PredictiveJoint(torch.full((2, 3, 2), 0.5).log())
+    with pytest.raises(ValueError, match="PredictiveJoint does not say its variables"):
+        IDiagram.from_joint(belief)
+    with pytest.raises(ValueError, match="name points, as in Y1"):
+        IDiagram.from_joint(belief, ["Y", "Omega"])
+
+
+def test_text_marks_what_is_negative_and_what_is_meant():
+    text = IDiagram.from_joint(joint_of("xor")).render("text", highlight="I[X;Y]")
+    lines = text.splitlines()
+    assert [line for line in lines if "negative" in line] == [line for line in lines if "I[X; Y; Z]" in line]
+    assert [line.split("  ")[0] for line in lines if line.startswith("*")] == [
+        "* I[X; Y | Z]",
+        "* I[X; Y; Z]",
+        "* I[X; Y]",
+    ]
+    assert lines[-1].split() == ["H[X,", "Y,", "Z]", "1.386294", "nats"]
+
+
+# --- geometry ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_areas_of_parts_agree_with_counting_points(seed):
+    rng = np.random.default_rng(seed)
+    n = 2 + seed % 3
+    shapes = [
+        Ellipse(*rng.uniform(-1, 1, 2), *rng.uniform(0.4, 1.4, 2), rng.uniform(0, 3))
+        if seed % 2
+        else circle(*rng.uniform(-1, 1, 2), rng.uniform(0.4, 1.4))
+        for _ in range(n)
+    ]
+    arrangement = arrange(shapes)
+    grid = np.linspace(-2.6, 2.6, 1401)
+    cells = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
+    inside = np.stack([shape.level(cells) < 1 for shape in shapes], -1)
+    parts = [frozenset(part) for size in range(1, n + 1) for part in itertools.combinations(range(n), size)]
+    for part in parts:
+        counted = (inside == np.isin(np.arange(n), list(part))).all(1).sum() * (grid[1] - grid[0]) ** 2
+        assert arrangement.area(part) == pytest.approx(counted, abs=0.006)
+        polygons = sum(shoelace(loop) for loop in arrangement.loops([part]))
+        assert arrangement.area(part) == pytest.approx(polygons, abs=0.006)
+    for index, shape in enumerate(shapes):
+        assert sum(arrangement.area(part) for part in parts if index in part) == pytest.approx(shape.area, rel=1e-9)
+    union = sum(shoelace(loop) for loop in arrangement.loops(parts))
+    assert sum(map(arrangement.area, parts)) == pytest.approx(union, abs=0.01)
+
+
+def shoelace(loop):
+    x, y = loop.T
+    return 0.5 * float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))
+
+
+def test_a_circle_within_apart_from_and_on_another():
+    nested = arrange([circle(0, 0, 2), circle(0.3, 0, 1)])
+    assert [nested.area(part) / math.pi for part in ({0}, {1}, {0, 1})] == pytest.approx([3, 0, 1])
+    assert len(nested.loops([{0}])) == 2  # a hole
+    same = arrange([circle(0, 0, 1), circle(0, 0, 1)])
+    assert [same.area(part) / math.pi for part in ({0}, {1}, {0, 1})] == pytest.approx([0, 0, 1])
+    apart = arrange([circle(0, 0, 1), circle(5, 0, 1)])
+    assert [apart.area(part) / math.pi for part in ({0}, {1}, {0, 1})] == pytest.approx([1, 1, 0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(r=st.floats(0.1, 5), s=st.floats(0.1, 5), share=st.floats(0.001, 0.999))
+def test_the_distance_gives_the_overlap(r, s, share):
+    area = share * math.pi * min(r, s) ** 2
+    low, high = distance_for(r, s, area)
+    assert low == high
+    assert lens(r, s, low) == pytest.approx(area, rel=1e-8)
+    assert arrange([circle(0, 0, r), circle(low, 0, s)]).area({0, 1}) == pytest.approx(area, rel=1e-7)
+
+
+def test_four_ellipses_make_fifteen_whole_parts():
+    arrangement = fixed(4)
+    for size in range(1, 5):
+        for part in itertools.combinations(range(4), size):
+            assert len(arrangement.loops([part])) == 1, part
+            assert arrangement.area(part) > 0.02
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_two_circles_are_to_scale(seed):
+    atoms = by_number(IDiagram.from_joint(random_joint(seed, "XY", most=4)))
+    layout = place(atoms, 2)
+    if layout.worst is None:
+        entropies = [sum(value for part, value in atoms.items() if index in part) for index in range(2)]
+        assert min(entropies) <= 1e-4 * max(entropies)
+    else:
+        assert {part: layout.arrangement.area(part) for part in atoms} == pytest.approx(atoms, abs=1e-9)
+        assert layout.caption(1.0, "nats") == "Areas are to scale."
+
+
+def test_three_circles_and_their_overlaps_are_to_scale_where_they_can_be():
+    drawn = 0
+    for seed in range(300):
+        atoms = by_number(IDiagram.from_joint(random_joint(seed, "XYZ", zeros=False)))
+        layout = place(atoms, 3)
+        if layout.worst is None:
+            continue
+        drawn += 1
+        areas = {part: layout.arrangement.area(part) for part in atoms}
+        for some in [{0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}]:
+            of = [part for part in atoms if some <= part]
+            assert sum(areas[part] for part in of) == pytest.approx(sum(atoms[part] for part in of), abs=1e-7)
+        assert layout.worst == pytest.approx(max(abs(areas[part] - atoms[part]) for part in atoms), abs=1e-7)
+        assert layout.worst <= 0.06 * sum(atoms.values())
+        for part, value in atoms.items():  # whatever counts is there to be seen
+            assert value < 0.005 * sum(atoms.values()) or areas[part] >= 0.4 * value
+    assert drawn > 20
+
+
+@pytest.mark.parametrize("case", ["xor", "general_table"])
+def test_negative_atoms_are_never_to_scale(case):
+    layout = place(by_number(IDiagram.from_joint(joint_of(case))), 3)
+    assert layout.worst is None
+    assert layout.caption(1.0, "nats") == "Areas are not to scale."
+    assert all(layout.arrangement.area(part) > 0.1 for part in by_number(IDiagram.from_joint(joint_of(case))))
+
+
+def test_the_least_negative_atom_is_enough():
+    negative = 0
+    for seed in range(60):
+        table = np.random.default_rng(seed).dirichlet(np.full(8, 30.0)).reshape(2, 2, 2)
+        atoms = by_number(IDiagram.from_joint(DiscreteJoint.from_probs("XYZ", table)))
+        if min(atoms.values()) < -1e-5:
+            negative += 1
+            assert place(atoms, 3).worst is None
+    assert negative > 10
+
+
+def test_a_middle_that_is_off_is_owned_up_to():
+    atoms = by_number(IDiagram.from_joint(DiscreteJoint.from_probs("XYZ", MARKOV)))
+    layout = place(atoms, 3)
+    assert layout.worst == pytest.approx(0.0417, abs=1e-3)
+    words = layout.caption(sum(atoms.values()), "nats")
+    assert words == "Circles and pairwise overlaps are to scale; single parts are off by up to 0.042 nats."
+
+
+# --- pictures ------------------------------------------------------------------------------------------------------
+
+
+def readme_diagram():
+    spec = importlib.util.spec_from_file_location("i_diagram", PICTURES / "i_diagram.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.diagram(), module.PROBS_N_K_C
+
+
+def bars_of(case, **options):
+    return bars(joint_of(case), "X", "y", at={"y": CASES[case]["inputs"]["at"]["y"]}, **options)
+
+
+GALLERY = {
+    "one": lambda: IDiagram.from_joint(DiscreteJoint.from_counts("X", [1, 2, 3])).figure(),
+    "two": lambda: IDiagram.from_joint(random_joint(1, "XY", 4)).figure("I[X;Y]"),
+    "same": lambda: IDiagram.from_joint(DiscreteJoint.from_counts("XY", np.eye(3))).figure(),
+    "apart": lambda: IDiagram.from_joint(DiscreteJoint.from_counts("XY", np.ones((3, 2)))).figure(),
+    "constant": lambda: IDiagram.from_joint(DiscreteJoint.from_counts("XY", [[1, 2]])).figure(),
+    "xor": lambda: IDiagram.from_joint(joint_of("xor"), unit="bits").figure("I[X;Y|Z]"),
+    "general": lambda: IDiagram.from_joint(joint_of("general_table")).figure("I[X;Y]", title="A title"),
+    "markov": lambda: IDiagram.from_joint(DiscreteJoint.from_probs("XYZ", MARKOV)).figure(),
+    "weak": lambda: IDiagram.from_joint(
+        DiscreteJoint.from_probs("XYZ", np.random.default_rng(7).dirichlet(np.full(8, 30)).reshape(2, 2, 2))
+    ).figure(),
+    "words": lambda: IDiagram.from_joint(random_joint(8, ["Weather", "Humidity_out", "Wind"])).figure(),
+    "four": lambda: IDiagram.from_joint(random_joint(3, "ABCD")).figure("I[A;B|C]"),
+    "four words": lambda: IDiagram.from_joint(random_joint(4, ["Y1", "Y2", "Y3", "Omega"])).figure(),
+    "gaussian": lambda: IDiagram.from_joint(GaussianJoint([0, 0], [[0.01, 0.005], [0.005, 0.02]], "XY")).figure(),
+    "readme": lambda: readme_diagram()[0].figure("I[Y1,Y2;Omega]"),
+    "bars": lambda: bars(random_joint(1, "XY", 4), "X", "Y").figure(),
+    "bars same": lambda: bars(DiscreteJoint.from_counts("XY", np.eye(2)), "X", "Y").figure("I[X;Y]"),
+    "bars negative": lambda: bars_of("negative_information_gain").figure("I[X;y]"),
+    "bars general": lambda: bars_of("general_table", unit="bits").figure(),
+    "bars gaussian": lambda: bars(
+        GaussianJoint([0, 0], [[0.02, 0.009], [0.009, 0.0075]], "XY"), "X", "y", at={"y": 0.1}
+    ).figure(),
+}
+
+
+def boxes_of(figure):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    texts = [text for text in figure.axes[0].texts if text.get_text()]
+    return {
+        (number, text.get_text()): text.get_window_extent(renderer).transformed(figure.dpi_scale_trans.inverted())
+        for number, text in enumerate(texts)
+    }
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_text_is_on_the_page_and_none_covers_another(name):
+    figure = GALLERY[name]()
+    width, height = figure.get_size_inches()
+    assert width == pytest.approx(7.2)
+    assert height < 6
+    boxes = boxes_of(figure)
+    for (_, text), box in boxes.items():
+        assert box.x0 > 0, text
+        assert box.x1 < width, text
+        assert box.y0 > 0, text
+        assert box.y1 < height, text
+    for (one, first), (other, second) in itertools.combinations(boxes.items(), 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        up = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert min(across, up) < 0.06, (one, other)
+
+
+def test_no_line_runs_through_a_label():
+    lines = 0
+    for seed in range(40):
+        table = np.random.default_rng(seed).dirichlet(np.full(8, 10.0)).reshape(2, 2, 2)
+        diagram = IDiagram.from_joint(DiscreteJoint.from_probs("XYZ", table))
+        if diagram.is_venn_like() and place(by_number(diagram), 3).worst is not None:
+            figure = diagram.figure()
+            boxes = boxes_of(figure)
+            for line in figure.axes[0].lines:
+                if len(line.get_xdata()) == 2 and line.get_color() == figures.SOFT:
+                    lines += 1
+                    ends = np.stack([line.get_xdata(), line.get_ydata()], -1)
+                    along = np.linspace(ends[0], ends[1], 200)[:190] - [0, figure.axes[0].get_ylim()[0]]
+                    for (_, text), box in boxes.items():
+                        crossed = (along > [box.x0, box.y0]).all(1) & (along < [box.x1, box.y1]).all(1)
+                        assert not crossed.any(), (seed, text)
+    assert lines > 10
+
+
+def texts_of(figure):
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_a_picture_shows_values_names_and_unit():
+    diagram = IDiagram.from_joint(joint_of("xor"), unit="bits")
+    figure = diagram.figure("I[X;Y|Z]")
+    texts = texts_of(figure)
+    assert texts.count("1.000") == 3
+    assert texts.count("0.000") == 3
+    assert texts.count("−1.000") == 1
+    assert r"$\mathrm{I}[X; Y; Z]$" in texts
+    assert r"$\mathrm{H}[X]$ = 1.000" in texts
+    assert r"$\mathrm{I}[X; Y \mid Z]$ = 1.000 bits" in texts
+    assert any("Hatched: negative" in text and "not to scale" in text and "bits" in text for text in texts)
+    (negative,) = [text for text in figure.axes[0].texts if text.get_text() == "−1.000"]
+    assert negative.get_color() == figures.NEGATIVE
+    hatched = [patch for patch in figure.axes[0].patches if patch.get_hatch()]
+    assert len(hatched) == 1
+    middle = hatched[0].get_path().vertices.mean(0)
+    assert np.hypot(*(middle - np.mean([label.get_position() for label in names_of(figure)], 0))) < 1
+
+
+def names_of(figure):
+    return [text for text in figure.axes[0].texts if text.get_bbox_patch() is not None]
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_areas_on_paper_are_to_scale(seed):
+    """Measured from the drawn patches themselves, as ratios to the whole."""
+    diagram = IDiagram.from_joint(random_joint(seed, "XY", 4))
+    figure = diagram.figure()
+    filled = [patch for patch in figure.axes[0].patches if patch.get_facecolor()[3] == 1 and not patch.get_hatch()]
+    drawn = sorted(
+        sum(shoelace(polygon) for polygon in patch.get_path().to_polygons(closed_only=True))
+        for patch in filled
+        if type(patch).__name__ == "PathPatch"
+    )
+    values = sorted(diagram.atoms.values())
+    assert len(drawn) == 3
+    assert np.array(drawn) / sum(drawn) == pytest.approx(np.array(values) / sum(values), abs=2e-3)
+    assert any("Areas are to scale." in text for text in texts_of(figure))
+
+
+def test_what_is_too_small_to_draw_is_said():
+    table = np.random.default_rng(10).dirichlet(np.full(8, 10.0)).reshape(2, 2, 2)
+    diagram = IDiagram.from_joint(DiscreteJoint.from_probs("XYZ", table))
+    assert 5e-4 < diagram.atoms[frozenset("XYZ")] < 2e-3
+    assert r"Too small to draw: $\mathrm{I}[X; Y; Z]$ = 0.001." in texts_of(diagram.figure())
+    independent = IDiagram.from_joint(DiscreteJoint.from_counts("XY", np.ones((2, 3))))
+    assert r"Zero, with no part to draw: $\mathrm{I}[X; Y]$." in texts_of(independent.figure())
+
+
+def test_the_highlighted_region_is_outlined():
+    diagram = IDiagram.from_joint(joint_of("general_table"))
+
+    def thick(figure):
+        return [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2.5]
+
+    assert thick(diagram.figure()) == []
+    (outline,) = thick(diagram.figure("I[X;Y]"))
+    (inner,) = thick(diagram.figure("I[X;Y|Z]"))
+
+    def area(patch):
+        return sum(shoelace(polygon) for polygon in patch.get_path().to_polygons(closed_only=True))
+
+    layout = fixed(3)
+    ratio = (layout.area({0, 1}) + layout.area({0, 1, 2})) / layout.area({0, 1})
+    assert area(outline) / area(inner) == pytest.approx(ratio, rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["xor", "four", "readme", "bars negative"])
+def test_svg_is_well_formed_small_and_the_same_every_time(name):
+    first, second = (figures.rendered(GALLERY[name], "svg") for _ in range(2))
+    assert first == second
+    assert len(first.encode()) < 110_000
+    root = ElementTree.fromstring(first)
+    assert root.tag.endswith("svg")
+    width, height = (float(root.attrib[side].removesuffix("pt")) / 72 for side in ("width", "height"))
+    assert (width, height) == pytest.approx(tuple(GALLERY[name]().get_size_inches()), abs=1e-3)
+    assert "<text" not in first  # letters are drawn, so that every reader sees the same
+
+
+def test_kinds_and_files(tmp_path):
+    diagram = IDiagram.from_joint(joint_of("xor"))
+    assert diagram.render("png").startswith(b"\x89PNG")
+    assert diagram.render("pdf").startswith(b"%PDF")
+    assert diagram._repr_svg_() == diagram.render("svg")
+    assert diagram._repr_png_().startswith(b"\x89PNG")
+    chart = bars_of("negative_information_gain")
+    assert chart._repr_svg_() == chart.render("svg")
+    diagram.save(tmp_path / "d.svg", highlight="I[X;Y]")
+    assert (tmp_path / "d.svg").read_text() == diagram.render("svg", highlight="I[X;Y]")
+    chart.save(tmp_path / "b.png")
+    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+    for call in (lambda: diagram.render("gif"), lambda: diagram.save(tmp_path / "d.gif")):
+        with pytest.raises(ValueError, match=r"gif|\.svg, \.png or \.pdf"):
+            call()
+    with pytest.raises(ValueError, match="there is no folder"):
+        diagram.save(tmp_path / "no" / "d.svg")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.png", "d.svg"]
+
+
+def test_matplotlib_is_asked_for_last_and_left_as_it_was():
+    script = """
+import sys
+from natsel.calculus.diagrams import IDiagram, bars
+from natsel.calculus import DiscreteJoint
+diagram = IDiagram.from_joint(DiscreteJoint.from_counts("XY", [[3, 1], [0, 4]]))
+assert diagram.render("text") and "matplotlib" not in sys.modules
+import matplotlib
+settings = lambda: {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+before = settings()
+diagram.render("svg")
+assert "matplotlib.pyplot" not in sys.modules
+assert settings() == before
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_matplotlib_the_extra_is_named_and_notebooks_show_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for module in ("matplotlib.mathtext", "matplotlib.textpath"):
+        monkeypatch.setitem(sys.modules, module, None)
+    diagram = IDiagram.from_joint(DiscreteJoint.from_counts("PQ", [[3, 1], [0, 4]]))
+    for picture in (diagram, bars(DiscreteJoint.from_counts("PQ", [[3, 1], [0, 4]]), "P", "Q")):
+        with pytest.raises(ImportError, match=r"pip install 'natsel\[plot\]'"):
+            picture.render("svg")
+        assert picture._repr_svg_() is None
+        assert picture._repr_png_() is None
+        assert picture.render("text")
+
+
+def test_the_picture_of_the_readme():
+    diagram, probs = readme_diagram()
+    log_probs_N_K_C = torch.tensor(probs, dtype=torch.float64).log()
+    assert diagram.value("I[Y1,Y2;Omega]") == pytest.approx(float(joint_mutual_information(log_probs_N_K_C)), abs=1e-10)
+    assert diagram.removable("I[Y1;Y2|Omega]")
+    atoms = by_number(diagram)
+    layout = place(atoms, 3)
+    assert {part: layout.arrangement.area(part) for part in atoms} == pytest.approx(atoms, abs=1e-9)
+    stored = (PICTURES / "i-diagram.svg").read_bytes()
+    assert len(stored) < 100_000
+    assert ElementTree.fromstring(stored).tag.endswith("svg")
+
+
+# --- bars ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["negative_information_gain", "general_table"])
+def test_golden_bars(case):
+    values = {text.replace(" ", ""): value for text, value in bars_of(case).values.items()}
+    assert len(values) == 8
+    expected = CASES[case]["expected"]
+    shared = [text for text in values if text in expected]
+    assert len(shared) >= 6
+    assert {text: values[text] for text in shared} == pytest.approx(
+        {text: expected[text] for text in shared}, abs=1e-12
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_bars_lie_where_the_relations_put_them(seed):
+    joint = random_joint(seed, "XY", 4, zeros=False)
+    chart = bars(joint, "X", "y", at={"y": 0})
+    end = {name.replace(" ", ""): bar.end for row in chart.rows for bar in row for name in [str(bar.expression)]}
+    value = {name.replace(" ", ""): value for name, value in chart.values.items()}
+    close = {"abs": 1e-10}
+    assert end["H[y]"] == pytest.approx(value["H[X,y]"], **close)
+    assert end["H[y|X]"] == pytest.approx(value["H[X,y]"], **close)
+    assert end["I[y;X]"] == pytest.approx(value["E_{p(x|y)}[H[x]]"], **close)
+    assert end["I[X;y]"] == pytest.approx(value["H[X]"], **close)
+    for name, number in value.items():
+        assert number == pytest.approx(evaluate(name, joint, at={"y": 0}).value, **close)
+    both = bars(joint, "X", "Y")
+    assert set(both.values) == {"H[X, Y]", "H[X]", "H[Y | X]", "H[X | Y]", "H[Y]", "I[X; Y]"}
+    ends = {str(bar.expression): bar.end for row in both.rows for bar in row}
+    assert [ends["H[Y]"], ends["H[Y | X]"]] == pytest.approx([both.values["H[X, Y]"]] * 2, **close)
+    assert ends["I[X; Y]"] == pytest.approx(both.values["H[X]"], **close)
+
+
+def test_a_negative_gain_runs_to_the_left_and_is_hatched():
+    chart = bars_of("negative_information_gain")
+    (gain,) = [bar for row in chart.rows for bar in row if bar.word == "information gain"]
+    assert gain.end < gain.start
+    figure = chart.figure("I[X;y]")
+    assert len([patch for patch in figure.axes[0].patches if patch.get_hatch()]) == 1
+    (label,) = [text for text in figure.axes[0].texts if "information gain" in text.get_text()]
+    assert "−0.495" in label.get_text()
+    assert label.get_color() == figures.NEGATIVE
+    assert any("y = 1" in text for text in texts_of(figure))
+
+
+def test_bars_of_groups_and_given_outcomes():
+    joint = random_joint(2, "ABC", zeros=False)
+    chart = bars(joint, "A,B", "C=1")
+    assert chart.values["I[A, B; C=1]"] == pytest.approx(evaluate("I[A,B;C=1]", joint).value)
+    given_c = bars(joint, "A", "b", at={"b": 1, "c": 0}, given=parse("H[c]").of)
+    assert given_c.values["I[A; b | c]"] == pytest.approx(evaluate("I[A;b|c]", joint, at={"b": 1, "c": 0}).value)
+    assert given_c.rows[1][-1].end == pytest.approx(given_c.values["H[A, b | c]"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("x", "Y"), {"at": {"x": 0}}, "x: expected variables, found the outcome x"),
+        (("X", "Y,z"), {"at": {"z": 0}}, "y: expected variables or outcomes, found both"),
+        (("X", "Y|Z"), {}, "y: expected variables or outcomes, found 'Y|Z'"),
+        (("X", "y"), {"at": {"y": 1}, "given": parse("H[Z]").of}, "given: expected outcomes, found the variable Z"),
+        (("X", "y"), {"at": {"y": [0, 1]}}, "one outcome at a time"),
+    ],
+)
+def test_bars_that_cannot_be_are_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message.replace("|", r"\|")):
+        bars(joint_of("general_table"), *arguments, **options)
+
+
+# --- which picture --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "variables"),
+    [("I[Z;X]", ("X", "Z")), ("H[Y]", ("Y",)), ("TC[X;Y;Z] - H[X]", ("X", "Y", "Z")), ("I[X;Y|Z]", ("X", "Y", "Z"))],
+)
+def test_variables_alone_get_an_i_diagram(text, variables):
+    joint = joint_of("general_table")
+    diagram, _ = diagram_for(parse(text), joint)
+    assert isinstance(diagram, IDiagram)
+    assert diagram.variables == variables
+    assert diagram.value(text) == pytest.approx(evaluate(text, joint).value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I[X;y]", "I[y;X]", "H[X|y]", "H[y|X]", "H[X,y]", "I[X;y,z]", "I[y;X|z]", "E_{p(x|y)}[H[x]]", "I[X,Z;Y=2]"],
+)
+def test_one_group_of_outcomes_gets_bars_with_the_quantity_in_them(text):
+    joint, at = joint_of("general_table"), {"y": 2, "z": 0}
+    chart, quantity = diagram_for(parse(text), joint, at={name: at[name] for name in at if name in text})
+    assert isinstance(chart, Bars)
+    assert chart.values[str(quantity)] == pytest.approx(evaluate(text, joint, at=at).value, abs=1e-12)
+    thick = [patch for patch in chart.figure(quantity).axes[0].patches if patch.get_linewidth() > 2.5]
+    assert len(thick) == 1
+
+
+@pytest.mark.parametrize("text", ["I[X;Y;z]", "H[y]", "I[x;y]", "I[X;y|Z]", "I[X;y] + H[X]", "I[X,z;y]"])
+def test_other_mixtures_have_no_diagram(text):
+    with pytest.raises(ValueError, match="has no diagram: variables alone have one"):
+        diagram_of(text, joint_of("general_table"), at={"x": 0, "y": 1, "z": 0})
+
+
+def test_a_belief_is_drawn_without_its_context(tmp_path):
+    log_probs = torch.tensor(readme_diagram()[1], dtype=torch.float64).log()
+    belief = PredictiveJoint(log_probs)
+    diagram, quantity = diagram_for(parse("I[Y1,Y2;W|x1,x2,D]"), belief)
+    assert set(diagram.variables) == {"Y1", "Y2", "Omega"}
+    assert str(quantity) == "I[Y1, Y2; Omega]"
+    figure = diagram_of("I[Y1,Y2;W|x1,x2,D]", belief, path=tmp_path / "b.svg", unit="bits")
+    value = float(joint_mutual_information(log_probs)) / math.log(2)
+    assert any(text.endswith(f"= {value:.3f} bits") for text in texts_of(figure))
+    assert ElementTree.fromstring((tmp_path / "b.svg").read_bytes()) is not None
+    gain, _ = diagram_for(parse("I[Omega;y1|x1]"), belief, at={"y1": 2})
+    assert gain.values["I[Omega; y1]"] == pytest.approx(evaluate("I[Omega;y1|x1]", belief, at={"y1": 2}).value)
