@@ -1,4 +1,4 @@
-"""Golden values of the specs, and small random log-probability tensors."""
+"""Golden values, computed by enumeration at high precision, and small random log-probability tensors."""
 
 import json
 import math

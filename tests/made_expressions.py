@@ -19,7 +19,7 @@ from natsel.calculus.expressions import (
     Number,
     Sum,
     group,
-    total,
+    sum_of_terms,
 )
 
 NAMES = ("X", "Y", "Z")
@@ -160,4 +160,4 @@ def expressions(draw, names=NAMES, bound=frozenset(), models=(None,), depth=1):
             terms.append(Expectation(law, draw(expressions(names, bound | over, models, depth - 1))))
         else:
             terms.append(draw(quantities(names, bound, models)))
-    return total((draw(numbers.filter(bool)), term) for term in terms)
+    return sum_of_terms((draw(numbers.filter(bool)), term) for term in terms)

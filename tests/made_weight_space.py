@@ -93,4 +93,4 @@ def dense(belief: Belief) -> tuple[Tensor, Tensor]:
     """F of every point as [N, P, P], and H: what nothing but tests may hold."""
     factors, precision = weight_space(belief)
     rows_N_R_P = factors.explicit(slice(None))
-    return rows_N_R_P.mT @ rows_N_R_P, precision.dense(factors.weights)
+    return rows_N_R_P.mT @ rows_N_R_P, precision.dense(factors.n_weights)

@@ -26,8 +26,8 @@ from natsel import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatur
 from natsel.bench.peer_worker import Meter
 from natsel.choose.methods import resolve
 from natsel.information.weights.precision import Kronecker, LowRank
-from natsel.objectives import EIG, EPIG, JPIG, PIG
-from natsel.search import KDPP, ForwardBackward, Greedy
+from natsel.objectives import EPIG, JPIG, PIG
+from natsel.search import ForwardBackward, Greedy
 
 Case = tuple[str | Method, Any, int, dict[str, Any]]
 
@@ -140,9 +140,7 @@ CASES: dict[str, Callable[[], Case]] = {
     # one gradient a point
     "badge": lambda: ("badge", layer(40_000, 10, 16), 60, {}),
     "badge, many classes": lambda: ("badge", layer(8_000, 1_000, 4), 10, {}),
-    "badge-dpp": lambda: ("badge-dpp", layer(10_000, 10, 64), 20, {}),
     "badge-dpp, exact": lambda: ("badge-dpp", layer(800, 10, 64), 10, {}),
-    "k-DPP, large batch": lambda: (Method(EIG(), KDPP()), features(10_000, 64), 210, {}),
     "logdet": lambda: ("logdet", layer(50_000, 10, 4), 70, {}),
     "logdet, given": lambda: ("logdet", layer(1_000, 10, 32), 3, {"given": layer(2_000, 10, 32)}),
     "logdet-mi": lambda: ("logdet-mi", layer(600, 10, 16), 3, {"targets": layer(2_500, 10, 16)}),

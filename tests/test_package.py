@@ -1,6 +1,7 @@
-"""The front door: every public name resolves, to the same thing type checkers see, and nothing heavy comes with it."""
+"""The front doors: every public name resolves to what type checkers see, and nothing heavy comes with it."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,40 +10,83 @@ import pytest
 
 import natsel
 
-
-def announced() -> dict[str, str]:
-    """Public name to module, as the imports for type checkers say."""
-    tree = ast.parse(Path(natsel.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    return {
-        alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+DOORS = ("natsel", "natsel.models", "natsel.information")
 
 
-def test_both_lists_of_names_agree():
-    names = {name: module for name, module in announced().items() if name != "information"}
-    assert names == {name: f"natsel.{room}" for name, room in natsel._ROOM_OF.items()}
+def stub_of(door):
+    return Path(importlib.import_module(door).__file__).with_suffix(".pyi")
 
 
-@pytest.mark.parametrize("name", sorted(announced()))
-def test_every_public_name_resolves(name):
-    assert name in dir(natsel)
-    assert getattr(natsel, name) is not None
+def announced(door):
+    """Public name to the module and the name there, as the stub says to type checkers."""
+    lines = [node for node in ast.parse(stub_of(door).read_text()).body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname: (line.module, alias.name) for line in lines for alias in line.names}
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize(("door", "name"), [(door, name) for door in DOORS for name in sorted(announced(door))])
+def test_every_public_name_resolves_to_what_the_stub_says(door, name):
+    module = importlib.import_module(door)
+    home, original = announced(door)[name]
+    assert name in dir(module)
+    found = getattr(module, name)
+    if home == door:
+        assert found is importlib.import_module(f"{door}.{original}")
+    else:
+        assert found is getattr(importlib.import_module(home), original)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_names_are_exported_as_themselves_and_stand_in_no_other_list(door):
+    assert all(name == original for name, (_, original) in announced(door).items())
+    assert stub_of(door).with_suffix(".py").read_text().count("import") <= 5  # with the words of the docstring
+
+
+def test_a_name_is_no_module_of_the_same_package():
+    """Else which of the two is found would depend on what was imported before."""
+    for door in DOORS:
+        beside = {path.stem for path in stub_of(door).parent.iterdir()}
+        assert not [name for name, (home, _) in announced(door).items() if name in beside and home != door]
 
 
 def test_unknown_names_are_refused_as_usual():
-    with pytest.raises(AttributeError, match="no attribute 'bald'"):
-        getattr(natsel, "bald")  # noqa: B009  the look-up is the test
+    for door in DOORS:
+        with pytest.raises(AttributeError, match=f"module '{door}' has no attribute 'bald'"):
+            importlib.import_module(door).bald  # noqa: B018  the look-up is the test
 
 
 def test_importing_natsel_does_not_import_torch():
-    code = (
+    run(
         "import natsel, sys; assert 'torch' not in sys.modules; natsel.methods()['bald']; assert 'torch' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_belief_brings_few_modules_and_no_calculus():
+    found = run(
+        "import sys, natsel; natsel.CategoricalSamples; print(*(n for n in sys.modules if 'natsel' in n))"
+    ).split()
+    assert len(found) <= 30
+    assert not [name for name in found if "calculus" in name]
 
 
 def test_methods_is_a_function_whatever_was_imported_before():
-    import natsel.choose.methods
+    from natsel.choose.methods import METHODS
 
-    assert natsel.methods() == natsel.choose.methods.METHODS
+    assert natsel.methods() == METHODS
+
+
+def test_no_two_files_and_no_two_public_classes_share_a_name():
+    """So that a search of the text finds one place. Files of the command line are named after their commands."""
+    root = Path(natsel.__file__).parent
+    files = [
+        path for path in root.rglob("*.py") if path.stem not in ("__init__", "__main__") and path.parent.name != "cli"
+    ]
+    stems = [path.stem for path in files]
+    assert not sorted({stem for stem in stems if stems.count(stem) > 1})
+    classes = [
+        node.name for path in files for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
+    ]
+    assert not sorted({name for name in classes if classes.count(name) > 1})

@@ -10,7 +10,7 @@ array([1])
 Names are imported when they are first used; `__init__.pyi` lists them.
 """
 
-from natsel.lazy import names_in_stub
+from natsel.stub_names import names_in_stub
 
 __version__ = "0.1.0"
 __getattr__, __dir__ = names_in_stub(__name__)

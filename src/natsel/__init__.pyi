@@ -1,4 +1,4 @@
-"""The names of natsel, and where they live: the one list of them (natsel.lazy)."""
+"""The names of natsel, and where they live: the one list of them (natsel.stub_names)."""
 
 from natsel import beliefs as beliefs
 from natsel import calculus as calculus

@@ -1,7 +1,8 @@
 """The seam between objectives and searches: what a state can do, what a search needs, what it returns.
 
 A state is an objective read from a belief over N points. Everything speaks *positions* 0..N-1 into that
-belief; ids of the user's data are put back by the caller.  Design 1, spec 03 A1, spec 04 section 6.
+belief; ids of the user's data are put back by the caller.
+docs/architecture.md; docs/theory/batchbald.md, 7; docs/theory/stochastic-batches.md, 6.
 """
 
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Sequential(Scored, Protocol):
         ...
 
     @property
-    def worth_racing(self) -> bool:
+    def prefers_racing(self) -> bool:
         """Whether the state is `Raced`, and reading all gains in full now costs more than a race."""
         ...
 
@@ -106,8 +107,8 @@ class Raced(Sequential, Protocol):
         """The gains at a level, row by row: [n, rows], float32, summing to the gain."""
         ...
 
-    def doubt(self, level: int) -> Tensor:
-        """How unsure each row of a level is: 0 for rows kept for certain, towards 1 for lucky ones."""
+    def rejection_probs(self, level: int) -> Tensor:
+        """1 − the probability with which sampling kept each row of a level; 0 for rows that are always kept."""
         ...
 
 

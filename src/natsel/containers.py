@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:  # writing a file of text does not wait for torch
+    from torch import Tensor
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 # Arrays beyond this size that a file holds in less than a thousandth of it: numbers that were worked for say more.
@@ -108,7 +109,7 @@ def open_arrays(path: str | Path) -> Arrays:
     raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
 
 
-def write_arrays(path: str | Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mapping[str, str]) -> None:
     """Write tensors and texts to `.npz` or `.safetensors`."""
     path = Path(path)
     if path.suffix not in (".npz", ".safetensors"):
@@ -221,7 +222,7 @@ def _open_safetensors(path: Path) -> Arrays:
         return Arrays(shapes, floats, dict(file.metadata() or {}), partial(_read_safetensors, path))
 
 
-def _read_safetensors(path: Path, key: str) -> Tensor:
+def _read_safetensors(path: Path, key: str) -> "Tensor":
     from safetensors import safe_open
 
     with readable(path), safe_open(path, framework="pt") as file:
@@ -229,14 +230,15 @@ def _read_safetensors(path: Path, key: str) -> Tensor:
         return mapped.clone()  # a mapped file may change under the tensor
 
 
-def _write_npz(place: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+def _write_npz(place: Path, arrays: Mapping[str, "Tensor"], texts: Mapping[str, str]) -> None:
     entries: dict[str, Any] = {key: array.numpy() for key, array in arrays.items()}
     entries |= {key: np.array(text) for key, text in texts.items()}
     with place.open("wb") as stream:
         np.savez(stream, **entries)
 
 
-def _write_safetensors(place: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str]) -> None:
+def _write_safetensors(place: Path, arrays: Mapping[str, "Tensor"], texts: Mapping[str, str]) -> None:
+    import torch
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 

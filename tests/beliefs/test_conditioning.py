@@ -92,7 +92,7 @@ def test_golden_beta_bernoulli_grid():
 
 
 def test_beta_bernoulli_with_prior_draws():
-    """Property 7: within three standard errors of the conjugate posterior."""
+    """Within three standard errors of the conjugate posterior."""
     theta_K = torch.rand(200_000, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     belief = CategoricalSamples.from_probs(torch.stack([1 - theta_K, theta_K], 1)[None])
     after = belief.condition([0] * 10, [1] * 7 + [0] * 3)
@@ -116,7 +116,7 @@ def conditioned(belief, pairs):
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 6), classes=st.integers(1, 4), data=st.data())
 def test_order_and_grouping_do_not_matter(seed, draws, classes, data):
-    """Properties 2, 3 and 4."""
+    """Labels at once, in parts or reordered give the same weights, predictions and evidence."""
     belief = CategoricalSamples(*random_draws(seed, 5, draws, classes, zeros=False))
     pairs = observations(data, 5, classes)
     cut = data.draw(st.integers(0, len(pairs)))
@@ -139,7 +139,7 @@ def test_order_and_grouping_do_not_matter(seed, draws, classes, data):
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 7), weighted=st.booleans(), data=st.data())
 def test_diagnostics_keep_to_their_ranges(seed, draws, weighted, data):
-    """Properties 12 and 13."""
+    """Counts of draws lie in 1..K, surprise in 0..−min ln w.  docs/theory/joint-predictions.md, 6."""
     start = CategoricalSamples(*random_draws(seed, 4, draws, 3, zeros=False, weighted=weighted))
     after = conditioned(start, observations(data, 4, 3))
     for belief in (start, after):
@@ -263,7 +263,7 @@ def test_bad_likelihoods(bad):
 
 
 def test_inconsistent_draws_destroy_the_update():
-    """Property 16: with masks of its own for the test points, an update averages out."""
+    """With masks of its own for the test points, an update averages out."""
     generator = torch.Generator().manual_seed(0)
     logits_K = 4 * torch.randn(400, generator=generator, dtype=torch.float64)
     pool = CategoricalSamples.from_logits(torch.stack([logits_K, -logits_K], 1)[None])
@@ -280,7 +280,7 @@ def test_inconsistent_draws_destroy_the_update():
 
 
 def test_bald_after_labels_averages_to_the_gain_of_a_batch():
-    """Property 15."""
+    """Over labels drawn from the joint prediction.  docs/theory/joint-predictions.md, 5."""
     belief = CategoricalSamples(*random_draws(8, 3, 4, 3, zeros=False))
     expected = natsel.information.joint_mutual_information(belief.log_probs_N_K_C, belief.log_weights_K)
     expected -= natsel.information.joint_mutual_information(belief.log_probs_N_K_C[:2], belief.log_weights_K)
@@ -405,7 +405,7 @@ def test_features_of_draws_carry_their_mean():
 
 
 def test_exact_inference_makes_online_and_retrained_the_same():
-    """Property 9, without Monte Carlo: Bayesian linear regression conditioned in two halves or fitted at once."""
+    """Δ(n) = 0 without Monte Carlo: Bayesian linear regression conditioned in two halves or fitted at once."""
     rng = np.random.default_rng(3)
     inputs, values = rng.normal(size=(30, 3)), rng.normal(size=20)
     prior = GaussianFeatures(inputs, 0.4)

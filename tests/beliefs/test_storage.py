@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import natsel
@@ -358,6 +358,7 @@ def format_1_shards(beliefs, folder):
 @given(make=recipes())
 def test_format_1_is_still_read(kind, make):
     belief = make(kind, labels=0)
+    assume(not (belief.draws_id or "").endswith("\0"))  # which texts of NumPy cannot hold
     with tempfile.TemporaryDirectory() as folder:
         found = load(format_1(belief, f"{folder}/a.npz"))
     told = belief.draws_id is not None and " given " not in belief.draws_id

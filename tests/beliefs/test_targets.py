@@ -57,9 +57,9 @@ def test_impossible_weights_are_refused(belief, weights, said):
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ([0, 1], "expected one for each of 3 targets"),
-        ([0, 1, 2], "classes run from 0 to 1, found 0..2"),
-        ([0, -1, 1], "classes run from 0 to 1, found -1..1"),
+        ([0, 1], "expected one for each of 3 points"),
+        ([0, 1, 2], "classes run from 0 to 1, found 2 at point 2"),
+        ([0, -1, 1], "classes run from 0 to 1, found -1 at point 1"),
         ([0.0, 1.0, 1.0], "expected integers"),
         ([True, False, True], "expected integers"),
     ],

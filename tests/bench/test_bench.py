@@ -3,6 +3,8 @@
 import gc
 import json
 import math
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,29 +15,28 @@ import pytest
 import torch
 
 from natsel import bench
-from natsel.bench import processes, worker
-from natsel.bench.cases import FAMILY, SETS, Case, cases_of
-from natsel.bench.compare import compare, judge
+from natsel.bench import comparison, published_arithmetic, workers
+from natsel.bench.cases import FAMILY, MEASUREMENTS, SETS, Case, cases_of, measurement_of
+from natsel.bench.comparison import compare
+from natsel.bench.document import markdown
 from natsel.bench.judge import beaten, worth
+from natsel.bench.laps import timed
 from natsel.bench.peer_worker import Meter, versions
-from natsel.bench.pools import digits_pool, from_file, gaussian_pool
-from natsel.bench.quality import quality, verdict
-from natsel.bench.reference import reference_batch
-from natsel.bench.result_table import markdown
-from natsel.information.joint import ExactJointEntropy
+from natsel.bench.pools import committee_pool, from_file, gaussian_pool
+from natsel.bench.quality import quality, reference_batch, verdict
+from natsel.information.joint_labels import ExactJointEntropy
 
 TINY = Case("tiny", "batchbald", "gaussian", N=200, K=8, C=3, k=3, contenders=("natsel", "redux", "bare-pass"))
 ABSENT = {"batchbald-redux": "not installed", "baal": "not installed"}
 
 
-class Here(processes.Workers):
+class Here(workers.Workers):
     """Workers without processes."""
 
-    def _call(self, command: list[str], job: dict[str, Any]) -> dict[str, Any]:
-        job = json.loads(json.dumps({"threads": self.threads, "seed": self.seed, **job}))
-        do = {**vars(worker), "bare-pass": worker.bare_pass, "versions": lambda job: {"unusable": ABSENT}}
-        result: dict[str, Any] = json.loads(json.dumps(do[job["do"]](job)))
-        return result
+    def _call(self, command: list[str], do: str, job: dict[str, Any]) -> Any:
+        job = json.loads(json.dumps(job))
+        jobs = {**workers.JOBS, "versions": lambda: {"unusable": dict(ABSENT)}}
+        return json.loads(json.dumps(jobs[do](**job)))
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ def _threads() -> Iterator[None]:
 
 def test_pools_are_distributions_and_follow_their_seed() -> None:
     gaussian = [gaussian_pool(20, 5, 4) for _ in range(2)]
-    digits = [digits_pool(1800, 5)[-20:] for _ in range(2)]
+    digits = [committee_pool("digits", 1800, 5, labelled=40)[-20:] for _ in range(2)]
     for log_probs_N_K_C, again_N_K_C in (gaussian, digits):
         assert log_probs_N_K_C.dtype == torch.float32
         torch.testing.assert_close(log_probs_N_K_C.exp().sum(-1), torch.ones(20, 5))
@@ -62,8 +63,8 @@ def test_a_pool_can_come_from_a_file(tmp_path: Path) -> None:
 
 
 def test_rows_say_what_was_measured_and_what_is_missing() -> None:
-    with Here() as workers:
-        own, missing, bare = compare(TINY, workers, unusable=ABSENT, repeat=2, configurations=2_000)
+    with Here() as here:
+        own, missing, bare = compare(TINY, here, unusable=ABSENT, repeat=2, configurations=2_000)
     assert own["status"] == "ok"
     assert own["cpu_ratio"] == own["wall_ratio"] == own["memory_ratio"] == 1
     assert own["cpu_s"] > 0
@@ -76,19 +77,19 @@ def test_rows_say_what_was_measured_and_what_is_missing() -> None:
 
 def test_a_failing_contender_has_a_row_and_stops_nobody() -> None:
     class Broken(Here):
-        def peers(self, **job: Any) -> dict[str, Any]:
-            raise processes.Failed("killed by SIGKILL")
+        def peers(self, do: str, **job: Any) -> Any:
+            raise workers.Failed("killed by SIGKILL")
 
-    with Broken() as workers:
-        rows = compare(TINY, workers, unusable={}, repeat=1, configurations=500)
+    with Broken() as broken:
+        rows = compare(TINY, broken, unusable={}, repeat=1, configurations=500)
     assert [row["status"] for row in rows] == ["ok", "failed", "ok"]
     assert "SIGKILL" in rows[1]["note"]
 
 
 def test_a_set_has_one_value_in_any_order() -> None:
-    with Here() as workers:
-        workers.sized(TINY)
-        assert len(judge(workers, [[4, 9, 2], [2, 4, 9], []], 500)) == 1
+    with Here() as here:
+        here.sized(TINY)
+        assert len(here.information([[4, 9, 2], [2, 4, 9], []], 500)) == 1
 
 
 def test_reference_is_greedy() -> None:
@@ -162,11 +163,11 @@ def test_the_verdict_can_fail() -> None:
     assert [bar["holds"] for bar in verdict([wrong], [{"case": "y", "rank_correlations": [0.5]}])] == [False] * 7
 
 
-def test_run_writes_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(processes, "Workers", Here)
+def test_a_comparison_writes_its_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(comparison, "Workers", Here)
     np.save(tmp_path / "mine.npy", gaussian_pool(50, 4, 3).numpy())
     out = tmp_path / "bench.json"
-    document = bench.run(str(tmp_path / "mine.npy"), out=out, repeat=1, configurations=200)
+    document = bench.measure(str(tmp_path / "mine.npy"), out=out, repeat=1, configurations=200)
     assert json.loads(out.read_text()) == document
     assert document["command"] == "natsel bench mine.npy --threads 1 --repeat 1"
     assert document["rows"][0]["label"] == "batchbald mine.npy N=50 K=4 C=3 B=10 S=10000"
@@ -177,13 +178,13 @@ def test_run_writes_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"case_set: expected quick, standard, full, the name of a case or the file of a pool"
+        ValueError, match=r"case: expected quick, standard, full, epig, .*, the name of a case or the file of a pool"
     ):
         cases_of("huge")
     with pytest.raises(ValueError, match="threads: needs at least 1"):
-        bench.run("quick", threads=0)
+        bench.measure("quick", threads=0)
     with pytest.raises(ValueError, match=r"out: the folder of .* does not exist"):
-        bench.run("quick", out=Path("no/such/folder/bench.json"))
+        bench.measure("quick", out=Path("no/such/folder/bench.json"))
 
 
 def test_cases_have_their_own_names_and_natsel_first() -> None:
@@ -192,15 +193,95 @@ def test_cases_have_their_own_names_and_natsel_first() -> None:
         assert all(case.contenders[0] == "natsel" for case in cases)
 
 
+def test_measurements_have_names_of_their_own_and_a_function_each() -> None:
+    against_peers = {case.name for cases in SETS.values() for case in cases} | set(SETS)
+    assert not against_peers & set(MEASUREMENTS)
+    for name in MEASUREMENTS:
+        found = measurement_of(name)
+        assert found is not None
+        module, settings = found
+        assert callable(sys.modules[module].measure)
+        assert settings
+
+
+def test_settings_that_a_measurement_does_not_know_are_refused() -> None:
+    with pytest.raises(ValueError, match="epig: has no setting 'point'; its settings are points, targets, draws"):
+        measurement_of("epig:point=3")
+    with pytest.raises(ValueError, match="epig: points must be a whole number, found 'many'"):
+        measurement_of("epig:points=many")
+    with pytest.raises(ValueError, match="bit-flips: has no setting 'repeat'"):
+        measurement_of("bit-flips", repeat=2)
+    with pytest.raises(ValueError, match="part: expected one of badge, bait, eig, large, found 'bold'"):
+        published_arithmetic.measure("bold")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
+def test_without_an_accelerator_its_measurement_says_so() -> None:
+    with pytest.raises(workers.Failed, match=r"^accelerator: no CUDA device was found"):
+        bench.measure("accelerator")
+
+
+def test_a_measurement_says_how_and_where_it_was_made(tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "flips.json"
+    document = bench.measure("bit-flips:count=20,rounds=2", threads=2, out=out)
+    assert json.loads(out.read_text()) == document
+    assert document["command"] == "natsel bench bit-flips:count=20,rounds=2 --threads 2"
+    assert document["settings"] == {"count": 20, "seed": 0, "rounds": 2}
+    assert {"natsel", "torch", "python"} <= set(document["versions"])
+    assert document["machine"]["cores"] >= 1
+    assert (document["found"]["flips"], document["found"]["unseen"]) == (20, 0)
+    bench.show(document)
+    told = capsys.readouterr().err
+    assert "of_these_missed_by seals" in told
+    assert document["machine"]["cpu"] in told
+
+
+def test_the_process_of_a_measurement_has_the_threads_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "threads_seen.py").write_text(
+        "import os, torch\ndef measure():\n    return [torch.get_num_threads(), os.environ['OPENBLAS_NUM_THREADS']]\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert workers.Workers(threads=2).natsel("measure", module="threads_seen", settings={}) == [2, "2"]
+
+
+def test_a_measurement_runs_from_a_checkout_with_torch_and_numpy_alone(tmp_path: Path) -> None:
+    for name in ("typer", "rich", "sklearn", "scipy"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is not for this machine')")
+    source, out = Path(bench.__file__).parents[2], tmp_path / "believe.json"
+    call = (
+        f"from natsel.bench import measure, show; show(measure('believe:count=8,draws=2,device=cpu', out={str(out)!r}))"
+    )
+    paths = os.pathsep.join((str(tmp_path), str(source)))
+    done = subprocess.run(
+        [sys.executable, "-c", call],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_text())["found"]["route"] == "together"
+
+
 def test_an_interpreter_that_is_not_there_fails_in_a_sentence() -> None:
-    with pytest.raises(processes.Failed, match="cannot be started"):
-        processes.Workers("/no/such/python").peers(do="versions")
+    with pytest.raises(workers.Failed, match="cannot be started"):
+        workers.Workers("/no/such/python").peers("versions")
 
 
 def test_the_peers_worker_runs_alone() -> None:
-    found = processes.Workers(sys.executable).peers(do="versions")
+    found = workers.Workers(sys.executable).peers("versions")
     assert found["python"]
-    assert set(found["unusable"]) == set(versions({})["unusable"])
+    assert set(found["unusable"]) == set(versions()["unusable"])
+
+
+def test_runs_are_timed_one_by_one_and_the_last_result_returned() -> None:
+    took, result = timed(lambda run: torch.ones(run << 20).sum().item(), repeat=3)
+    assert result == 2 << 20
+    for name in ("seconds", "cpu_seconds"):
+        assert len(took[f"{name}_runs"]) == 3
+        assert took[name] == sorted(took[f"{name}_runs"])[1]
 
 
 def test_meter_sees_memory_and_time() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from made_expressions import expressions, form_value, quantities, situation, surprisal, value
 from natsel.calculus import Determines, Independent, NotReducible, canonical, parse
-from natsel.calculus.canonical import Key, assumed, normal
+from natsel.calculus.canonical import Key, normalised_key, under_assumptions
+from natsel.calculus.counterexamples import random_table
 from natsel.calculus.expressions import Atom, H
-from natsel.calculus.inequalities import never_negative, terms_over
-from natsel.calculus.random_tables import table
+from natsel.calculus.inequalities import never_negative_terms, sum_of_never_negative
 
 properties = settings(deadline=None, max_examples=60)
 seeds = st.integers(0, 2**31)
@@ -102,7 +102,7 @@ def test_nested_expectations_have_the_value_of_the_expression(expression, seed):
 def keys_over(names):
     subsets = [frozenset(some) for size in range(len(names) + 1) for some in itertools.combinations(names, size)]
     tied = [frozenset((name, None) for name in some) for some in subsets]
-    return sorted({normal(Key(inside, ties)) for inside in subsets[1:] for ties in tied}, key=str)
+    return sorted({normalised_key(Key(inside, ties)) for inside in subsets[1:] for ties in tied}, key=str)
 
 
 @pytest.mark.parametrize(("names", "count"), [("XYZ", 44), ("WXYZ", 190)])
@@ -132,7 +132,7 @@ def test_assumptions_keep_the_value_of_every_surprisal(assumptions, model):
     names, rng, done = ("X", "Y", "Z"), np.random.default_rng(7), 0
     changed = set()
     for trial in range(400):
-        p = table(list(names), (2, 3, 2), assumptions, 84 + trial, rng)
+        p = random_table(list(names), (2, 3, 2), assumptions, 84 + trial, rng)
         if p is None:
             continue
         done += 1
@@ -141,8 +141,8 @@ def test_assumptions_keep_the_value_of_every_surprisal(assumptions, model):
         where.tables["p"], where.known = p / p.sum(), {}
         where.at = dict(zip(names, map(int, cells[rng.integers(len(cells))]), strict=True))
         for key in keys_over("XYZ"):
-            key = normal(Key(key.inside, key.tied, model))
-            form = assumed(key, assumptions)
+            key = normalised_key(Key(key.inside, key.tied, model))
+            form = under_assumptions(key, assumptions)
             assert form_value(form, where) == pytest.approx(surprisal(key, where), abs=1e-9), str(key)
             changed |= {key} if form != {key: 1} else set()
         if done == 8:
@@ -189,7 +189,7 @@ def test_assumptions_that_say_nothing_are_refused(make, message):
 @given(st.lists(st.tuples(st.integers(-2, 3), quantities(models=(None, "q"))), min_size=1, max_size=3), seeds)
 def test_what_is_never_negative_never_is(terms, seed):
     expression = sum((factor * term for factor, term in terms), start=parse("0"))
-    proof = never_negative(canonical(expression))
+    proof = sum_of_never_negative(canonical(expression))
     assume(proof is not None)
     assert value(expression, situation(seed)) >= -1e-9
 
@@ -198,7 +198,7 @@ def test_what_is_never_negative_never_is(terms, seed):
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), quantities(kinds=("H",))), min_size=1, max_size=3), seeds)
 def test_the_terms_of_a_proof_sum_to_the_form(terms, seed):
     expression = sum((factor * term for factor, _, term in terms), start=parse("0"))
-    proof = never_negative(canonical(expression))
+    proof = sum_of_never_negative(canonical(expression))
     assert proof is not None  # entropies of discrete variables
     if proof != "a constant":
         assert canonical(parse(proof)) == canonical(expression)
@@ -211,7 +211,7 @@ def test_every_term_of_a_proof_is_never_negative_and_what_it_is_called():
             each.at["Y"] = 0
         where = [each for each in where if each.mass("p", each.at) > 0]
         assert len(where) >= 6
-        found = list(terms_over(canonical(parse(text))))
+        found = list(never_negative_terms(canonical(parse(text))))
         assert len(found) > 30
         for term in found:
             assert canonical(parse(term.text)) == term.form
@@ -221,12 +221,12 @@ def test_every_term_of_a_proof_is_never_negative_and_what_it_is_called():
 
 def test_more_than_five_variables_are_left_open():
     six = canonical(parse("I[A,B,C;U,V,W]"))
-    assert never_negative(six) is None
-    assert never_negative(canonical(parse("I[A,B,C;U,V]"))) is not None
+    assert sum_of_never_negative(six) is None
+    assert sum_of_never_negative(canonical(parse("I[A,B,C;U,V]"))) is not None
 
 
 def test_constants_count_in_inequalities():
-    assert never_negative({Key(): Fraction(1), Key(prime=2): Fraction(-1)}) == "a constant"
-    assert never_negative({Key(): Fraction(1, 2), Key(prime=2): Fraction(-1)}) is None
-    assert never_negative(canonical(parse("I[X;Y] + h(1/2)"))) == "I[X; Y]"
+    assert sum_of_never_negative({Key(): Fraction(1), Key(prime=2): Fraction(-1)}) == "a constant"
+    assert sum_of_never_negative({Key(): Fraction(1, 2), Key(prime=2): Fraction(-1)}) is None
+    assert sum_of_never_negative(canonical(parse("I[X;Y] + h(1/2)"))) == "I[X; Y]"
     assert math.isclose(value(parse("h(1/2)"), situation(0)), math.log(2))

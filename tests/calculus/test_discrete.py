@@ -88,7 +88,7 @@ def test_chain_rules_hold_and_nothing_is_nan_however_many_zeros(seed, shape):
             assert value(left, joint, at=at) == pytest.approx(value(right, joint, at=at), abs=1e-9)
 
 
-# ---- properties of the spec -------------------------------------------------------------------------------------
+# ---- docs/theory/information-quantities.md, 2 to 5 -----------------------------------------------------------------
 
 
 @properties

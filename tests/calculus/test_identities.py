@@ -26,7 +26,7 @@ properties = settings(deadline=None, max_examples=40)
 seeds = st.integers(0, 2**31)
 SIGNS = {"=": lambda off: abs(off), "<=": lambda off: off, ">=": lambda off: -off}
 
-# "Properties to test" 1 to 11 of the spec, and what its sections 3, 7 and 11 state.
+# docs/theory/information-quantities.md, 2 to 6 and 11.
 TRUE = """
 I[X;Y] = I[Y;X]
 I[x;y] = I[y;x]
@@ -216,7 +216,7 @@ def test_what_assumptions_prove_fails_without_them(text, assumption):
 @pytest.mark.parametrize(
     ("text", "assumption"),
     [
-        ("I[Y1;Y2;Y3;Ω] >= 0", LABELS),  # pitfall 6: negative atoms even so
+        ("I[Y1;Y2;Y3;Ω] >= 0", LABELS),  # negative atoms even so: Y3 = Y1 xor Y2
         ("I[Y1;Y2] = 0", LABELS),
         ("H[R] = H[B]", Determines("R", by="B")),
         ("I[X;Z|Y,V] = 0", Independent("X,Z", given="Y")),

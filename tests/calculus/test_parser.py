@@ -17,11 +17,11 @@ from natsel.calculus.expressions import (
     Number,
     Statement,
     Sum,
+    conflict_between,
     group,
-    total,
+    sum_of_terms,
 )
 from natsel.calculus.formatting import latex, plain
-from natsel.calculus.symbols import clash
 
 properties = settings(deadline=None, max_examples=200)
 X, Y, Z = (Atom(name) for name in "XYZ")
@@ -265,7 +265,7 @@ def atom_lists(draw, avoid=frozenset()):
     for name in picked:
         tied = name in avoid or draw(st.booleans())
         made.append(Atom(name, tied, draw(outcomes) if tied and name not in avoid else None))
-    assert clash(made) == ""
+    assert conflict_between(made) == ""
     return made
 
 
@@ -291,7 +291,7 @@ def trees(draw, depth=2, avoid=frozenset()):
     if kind == "number":
         return Number(draw(numbers))
     if kind == "sum":
-        return total(draw(st.lists(st.tuples(numbers, trees(depth - 1, avoid)), max_size=4)))
+        return sum_of_terms(draw(st.lists(st.tuples(numbers, trees(depth - 1, avoid)), max_size=4)))
     bound = [Atom(name, True) for name in draw(st.lists(names, min_size=1, max_size=2, unique=True))]
     inside = {atom.name for atom in bound}
     known = tuple(atom for atom in given if atom.name not in inside and (atom.tied or atom.name[:2] in ("D", "D_")))
@@ -397,6 +397,6 @@ def test_expressions_add_and_multiply_as_they_are_written():
     assert parse("H[X]") + parse("H[Y]") - 1 == parse("H[X] + H[Y] - 1")
     assert 2 * (parse("H[X]") - 1) == parse("2 H[X] - 2")
     assert 1 - parse("H[X]") == parse("1 - H[X]")
-    assert total([]) == parse("0")
+    assert sum_of_terms([]) == parse("0")
     with pytest.raises(ValueError, match="finite"):
         Atom("X", True, float("inf"))

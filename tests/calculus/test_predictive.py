@@ -17,8 +17,7 @@ from natsel.calculus import (
     evaluate,
     info,
 )
-from natsel.calculus.expressions import Atom, Expectation, Law
-from natsel.calculus.tree import rewritten
+from natsel.calculus.expressions import Atom, Expectation, Law, with_groups_changed
 from natsel.information import joint_mutual_information, total_correlation
 
 properties = settings(deadline=None, max_examples=25)
@@ -69,7 +68,7 @@ def test_unnumbered_labels_are_those_of_every_point(seed, size):
             continue
         assert found.shape == (5,)
         for n in range(5):
-            alone = rewritten(
+            alone = with_groups_changed(
                 expression,
                 lambda group, _, n=n: tuple(Atom(f"Y{n + 1}", a.tied) if a.name == "Y" else a for a in group),
             )
@@ -243,11 +242,11 @@ JOINT = PredictiveJoint(*random_draws(0, 3, 4, 2, zeros=False))
         ("I[Y1,Y2;W|x1]", {}, "x2: missing behind"),
         ("I[W;y|x]", {}, "labels: y is an observed label; pass labels=..., or at={'y': ...}"),
         ("I[W;y1|x]", {}, "labels: y1 is an observed label"),
-        ("I[W;y|x]", {"labels": [0, 1]}, "labels: found 2; pass 3, one a point"),
+        ("I[W;y|x]", {"labels": [0, 1]}, "labels: found 2; pass 3, one per point"),
         ("I[W;y|x]", {"labels": [0, 1, 2]}, "y: found 2; its outcomes are the numbers 0 to 1"),
         ("I[W;y|x]", {"labels": ["a", "b", "c"]}, "y: found .*; its outcomes are the numbers"),
         ("I[W;y|x]", {"at": {"y": 2}}, "y: found 2; its outcomes"),
-        ("I[W;y|x]", {"at": {"y": [0, 1]}}, "at: found 2 of y; give 3, one a point"),
+        ("I[W;y|x]", {"at": {"y": [0, 1]}}, "at: found 2 of y; give 3, one per point"),
         ("I[omega;Y|x]", {}, "at: omega has no outcome"),
         ("I[omega;Y|x]", {"at": {"omega": 4}}, "omega: found 4; its outcomes are the numbers 0 to 3"),
         ("KL(p || q)", {"q": JOINT}, "p: a belief has too many labels"),

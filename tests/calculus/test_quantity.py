@@ -6,7 +6,6 @@ import torch
 
 import natsel
 from golden_values import random_draws
-from natsel import calculus
 from natsel.calculus import DiscreteJoint, ParseError, Quantity, evaluate, info, parse
 
 P = [[0.9, 0.05], [0.0, 0.05]]
@@ -81,8 +80,3 @@ def test_a_quantity_has_a_picture():
     joint = DiscreteJoint.from_probs("XY", P)
     for figure in (info("I[X;Y]").diagram(joint, unit="bits"), info("I[X;Y]").diagram(P, names="XY")):
         assert figure.axes
-
-
-def test_everything_that_is_exported_is_there():
-    for name in calculus.__all__:
-        assert getattr(calculus, name) is not None

@@ -39,7 +39,7 @@ def start():
     def run(*arguments):
         source = str(Path(natsel.__file__).parents[1])
         done = subprocess.run(
-            [sys.executable, "-m", "natsel.cli", *map(str, arguments)],
+            [sys.executable, "-m", "natsel", *map(str, arguments)],
             capture_output=True,
             text=True,
             encoding="utf-8",

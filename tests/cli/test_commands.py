@@ -1,4 +1,4 @@
-"""What all commands share, `natsel methods` and the wiring of `natsel bench`."""
+"""What all commands share, and `natsel methods`."""
 
 import ast
 import json
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import natsel
-import natsel.bench
 import natsel.cli
 from natsel.cli.pictures import SIZE, gallery, picture
 
@@ -77,26 +76,8 @@ def test_pictures_keep_their_size():
     assert max(row.cell_len for row in rows) <= 80
 
 
-def test_bench_passes_its_options_on(call, refused, monkeypatch, tmp_path):
-    seen = {}
-
-    def run(case_set, **options):
-        options.pop("progress")("working")
-        seen.update(options, case_set=case_set)
-        return {"rows": []}
-
-    monkeypatch.setattr(natsel.bench, "run", run)
-    done = call(
-        "bench", "full", "--python", "py", "--threads", 2, "--repeat", 1, "--out", tmp_path / "b.json", "--json"
-    )
-    assert json.loads(done.out) == {"rows": []}
-    assert done.err == "working\n"
-    assert seen["case_set"] == "full"
-    assert seen["peers_python"] == "py"
-    assert (seen["threads"], seen["repeat"], seen["out"]) == (2, 1, tmp_path / "b.json")
-
-    def fail(*_, **__):
-        raise RuntimeError("setup: pip failed;\nits messages say why")
-
-    monkeypatch.setattr(natsel.bench, "setup", fail)
-    assert "setup: pip failed; its messages say why" in refused("bench", "--setup", tmp_path / "peers")
+def test_the_grid_page_is_what_the_registry_prints(start):
+    printed = start("methods", "--markdown")
+    assert printed.code == 0, printed.err
+    page = Path(__file__).parents[2] / "docs" / "grid.md"
+    assert printed.out == page.read_text(encoding="utf-8"), "call natsel methods --markdown > docs/grid.md"

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-import natsel.experiments.recipe.recipe
+import natsel.experiments.recipe.plan
 from natsel.cli import demo
-from natsel.experiments.recipe.recipe import load_recipe
+from natsel.experiments.recipe.plan import Plan, load_plan
 
 
 def test_a_short_demo_ends_with_a_sentence_and_a_report(call, monkeypatch, tmp_path):
     def short(name):
-        recipe = load_recipe(name)
+        recipe = load_plan(name).recipes[""]
         methods = tuple(one for one in recipe.methods if one.label in ("random", "batchbald"))
-        return replace(recipe, budget=30, methods=methods, model={"kind": "logistic", "members": 5})
+        return Plan.of(replace(recipe, budget=30, methods=methods, model={"kind": "logistic", "members": 5}))
 
-    monkeypatch.setattr(natsel.experiments.recipe.recipe, "load_recipe", short)
+    monkeypatch.setattr(natsel.experiments.recipe.plan, "load_plan", short)
     monkeypatch.setattr(demo, "SEEDS", 1)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "80")
@@ -36,7 +36,7 @@ def test_a_short_demo_ends_with_a_sentence_and_a_report(call, monkeypatch, tmp_p
 
 
 def test_the_demo_is_the_recipe_that_ships():
-    recipe = load_recipe("digits")
+    recipe = load_plan("digits").recipes[""]
     assert [method.label for method in recipe.methods] == ["random", "bald", "batchbald", "power-bald"]
     assert recipe.data.set == "digits"
     assert len(recipe.seeds) == demo.SEEDS

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from natsel.cli.live import Board, live, sparkline
-from natsel.experiments.recipe.recipe import load_recipe, recipe_from, recipe_names
-from natsel.experiments.running import run as running
+from natsel.experiments.recipe.plan import load_plan, recipe_names
+from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.running.worker_pool import WorkerPool
 from natsel.store import Journal
 
 TOML = """
@@ -64,10 +65,10 @@ def test_an_interruption_is_130_and_says_that_nothing_is_lost(small, call, monke
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running._Crew, "work", interrupted)
+    monkeypatch.setattr(WorkerPool, "work", interrupted)
     done = call("run", small / "small.toml", "--folder", small / "broken-off")
     assert done.code == 130
-    assert "nothing told is lost" in done.err
+    assert "no label is lost" in done.err
 
 
 def test_runs_that_fail_make_exit_code_one(small, call, monkeypatch):
@@ -79,13 +80,20 @@ def test_runs_that_fail_make_exit_code_one(small, call, monkeypatch):
             report({"event": "failed", "error": failed[job], **job.named()})
         return [], failed
 
-    monkeypatch.setattr(running._Crew, "work", fail)
+    monkeypatch.setattr(WorkerPool, "work", fail)
     done = call("run", small / "small.toml", "--folder", small / "failing")
     assert (done.code, done.out) == (1, "")
     assert done.err.count("warning: ") == 4
     assert "bald seed 1 failed: it was not to be" in done.err
     found = json.loads(call("run", small / "small.toml", "--folder", small / "failing", "--json").out)
     assert {entry["method"] for entry in found["failed"]} == {"random", "bald"}
+
+
+def test_when_the_time_is_up_the_exit_code_is_one_and_the_same_command_goes_on(small, call, monkeypatch):
+    monkeypatch.setattr(WorkerPool, "work", lambda self, report, deadline: ([], {}))
+    done = call("run", small / "small.toml", "--folder", small / "short", "--minutes", 0)
+    assert (done.code, done.out) == (1, "")
+    assert "warning: folder: " in done.err
 
 
 def test_the_list_of_recipes(call):
@@ -138,7 +146,7 @@ def test_a_mistyped_method_costs_nothing(refused, call, small):
 
 
 def test_the_board_shows_medians_over_seeds():
-    recipe = recipe_from({"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "seeds": 3,
+    recipe = Recipe.from_table({"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "seeds": 3,
                           "methods": ["random", "bald"], "budget": 30})  # fmt: skip
     board = Board(recipe)
     for seed, accuracy in enumerate((0.2, 0.5, 0.9)):
@@ -160,7 +168,7 @@ def test_sparklines_keep_their_width():
 
 
 def test_off_a_terminal_progress_is_lines(capsys):
-    recipe = load_recipe("digits")
+    recipe = load_plan("digits").recipes[""]
     with live(recipe) as progress:
         named = {"method": "bald", "seed": 0}
         progress({"event": "round", "labels": 10, "metrics": {"accuracy": 0.5}, "seconds": {}, **named})
@@ -195,3 +203,4 @@ def test_a_study_and_a_plan_from_the_command_line(call, refused, tmp_path):
     assert not (tmp_path / "out" / "many").exists()
     assert set(json.loads(call("report", tmp_path / "out", "--json").out)["variants"]) == {"few"}
     assert "did you mean 'many'?" in refused("run", tmp_path / "plan.toml", "--variants", "mny")
+    assert "holds variants of a recipe, or a study" in refused("run", "digits", "--folder", tmp_path / "out")

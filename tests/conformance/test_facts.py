@@ -16,7 +16,7 @@ from conformance.grid import Pair, Pool, at, crowd, pairs, pool
 from conformance.references import REFERENCES, SET_REFERENCES
 from natsel.beliefs import CategoricalSamples, GaussianSamples
 from natsel.capabilities import Capability
-from natsel.information.joint import joint_mutual_information
+from natsel.information.joint_labels import joint_mutual_information
 from natsel.objectives import SERVES
 
 SEEDS = range(3)
@@ -308,7 +308,7 @@ def test_estimates_from_too_few_rows_are_right_on_average(pair, device):
 
 @pytest.mark.parametrize("pair", ROUGH)
 def test_terms_of_a_race_sum_to_the_gains(pair, device):
-    """On the last level to the accuracy of float32; on rougher ones as well as their own doubt says."""
+    """On the last level to the accuracy of float32; on rougher ones as well as their own rejection_probs says."""
     given = pool(pair.kind, 4, points=40, weighted=True)
     state = Pair(type(pair.objective)(), pair.kind).state(given, device)
     everyone = at(range(len(given)), device)
@@ -317,11 +317,11 @@ def test_terms_of_a_race_sum_to_the_gains(pair, device):
         found_N = state.terms(everyone, last).sum(1).double()
         torch.testing.assert_close(found_N, gain_N, rtol=0, atol=2e-6)
         for level in range(last):
-            terms_N_R, doubt_R = state.terms(everyone, level), state.doubt(level)
-            assert terms_N_R.shape == (len(given), len(doubt_R))
-            assert ((doubt_R >= 0) & (doubt_R < 1)).all(), "doubt is 1 minus a chance"
+            terms_N_R, rejection_prob_R = state.terms(everyone, level), state.rejection_probs(level)
+            assert terms_N_R.shape == (len(given), len(rejection_prob_R))
+            assert ((rejection_prob_R >= 0) & (rejection_prob_R < 1)).all(), "rejection_probs is 1 minus a chance"
             lag_N = terms_N_R.sum(1) - terms_N_R[0].sum() - (gain_N - gain_N[0])
-            error_N = ((terms_N_R - terms_N_R[0]).square() @ doubt_R).sqrt()
+            error_N = ((terms_N_R - terms_N_R[0]).square() @ rejection_prob_R).sqrt()
             assert (lag_N.abs() <= 5 * error_N + 1e-5).all(), f"level {level}: {lag_N} with errors {error_N}"
         state.add(position)
     assert last > 0, "no rough level was ever read"

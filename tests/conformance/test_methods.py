@@ -177,7 +177,7 @@ def racing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     levels: list[int] = []
     for state in {SERVES[type(case.method.objective), case.kind] for case in races()}:
         terms = state.terms
-        monkeypatch.setattr(state, "worth_racing", True)
+        monkeypatch.setattr(state, "prefers_racing", True)
         monkeypatch.setattr(
             state, "terms", lambda s, at, level, terms=terms: levels.append(level) or terms(s, at, level)
         )

@@ -25,11 +25,11 @@ def test_an_impossible_label_costs_infinitely_much_and_is_no_nan():
 @pytest.mark.parametrize(
     ("log_mean_N_C", "labels", "word"),
     [
-        (torch.zeros(2, 3), [0], "one for each row"),
+        (torch.zeros(2, 3), [0], "one for each of 2 points"),
         (torch.zeros(0, 3), [], "at least one"),
-        (torch.zeros(1, 3), [3], "classes 0 to 2"),
-        (torch.zeros(1, 3), [-1], "classes 0 to 2"),
-        (torch.zeros(1, 3), [0.5], "classes 0 to 2"),
+        (torch.zeros(1, 3), [3], "classes run from 0 to 2"),
+        (torch.zeros(1, 3), [-1], "classes run from 0 to 2"),
+        (torch.zeros(1, 3), [0.5], "found fractions"),
         (torch.full((1, 3), math.nan), [0], "nan"),
     ],
 )

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from natsel.experiments.recipe.declared_claims import Claim, claim
-from natsel.experiments.results.claims import judged, judged_across, value_at
+from natsel.experiments.report import sections
+from natsel.experiments.results.claims import Claim, as_lines, counted, judged, judged_across, value_at
 from natsel.experiments.results.experiment import Curve, Experiment
-from natsel.experiments.results.verdicts import counted, lines_of, table_of
 
 SIZES = [10, 20, 30]
 
@@ -137,7 +136,7 @@ def test_falling_means_every_step_down():
 
 def test_claims_read_back_as_written():
     for one in (ABOVE, GAP, Claim("H", "s", "a", "b", at=(10, 20), margin=0.02, variants=("x",))):
-        assert claim(one.as_dict()) == one
+        assert Claim.from_table(one.as_table()) == one
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_claims_read_back_as_written():
         ({"at": [30, 20]}, r"claims.at: expected \[from, to\]"),
         ({"at": "start"}, "claims.at: found 'start'"),
         ({"at": -1}, "claims.at: expected a whole number"),
-        ({"kind": "gap"}, "claims.largest: the claim does not say"),
+        ({"kind": "gap"}, "claims.largest: the recipe does not say"),
         ({"kind": "falls"}, "claims.than: a claim of kind 'falls' takes none"),
         ({"largest": "x"}, "claims.largest: a claim of kind 'above' takes none"),
         ({"mehtod": "x"}, r"did you mean 'method'\?"),
@@ -155,16 +154,16 @@ def test_claims_read_back_as_written():
 )
 def test_a_slip_in_a_claim_is_refused_by_name(change, words):
     with pytest.raises(ValueError, match=words):
-        claim(ABOVE.as_dict() | change)
+        Claim.from_table(ABOVE.as_table() | change)
 
 
 def test_verdicts_as_a_table_and_as_lines():
     verdicts = [one.as_dict() for one in judged([ABOVE, ABOVE], experiment(bald=[0.5], epig=[0.6]))]
     verdicts.append(judged([ABOVE], experiment(epig=[0.5]))[0].as_dict() | {"where": "here", "says": "a < b"})
-    page = table_of(verdicts)
+    page = sections.claims(verdicts)
     assert page.count('class="verdict pass"') == 2
     assert 'class="verdict open"' in page
     assert "a &lt; b" in page
     assert counted(verdicts) == "2 of 3 claims held, 1 is open."
     assert counted(verdicts[2:] * 2) == "0 of 2 claims held, 2 are open."
-    assert lines_of(verdicts)[2].startswith("open  H6  here: a < b: ")
+    assert as_lines(verdicts)[2].startswith("open  H6  here: a < b: ")

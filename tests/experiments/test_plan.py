@@ -7,16 +7,15 @@ import pytest
 
 import natsel
 from natsel.experiments.recipe.plan import load_plan, plan_from
-from natsel.experiments.recipe.recipe import recipe_from
+from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.report.report import report
 from natsel.experiments.results.publish import publish
 from natsel.experiments.results.reading import read_experiment
-from natsel.experiments.running import suite
+from natsel.experiments.running import run as running
 from natsel.experiments.running.build import build_data, initial_ids
 from natsel.experiments.running.folder import Job, prepare, write_json, write_outcome
 from natsel.experiments.running.job import Runner
-from natsel.experiments.running.run import Outcome
-from natsel.experiments.running.suite import run_plan
+from natsel.experiments.running.run import Outcome, run_plan
 
 BASE = {
     "name": "parts",
@@ -53,7 +52,6 @@ BASE = {
 def test_variants_are_laid_over_the_rest():
     plan = plan_from(BASE)
     assert list(plan.recipes) == ["all", "two"]
-    assert plan.recipe is None
     assert [one.name for one in plan.recipes.values()] == ["parts-all", "parts-two"]
     assert plan.recipes["all"].data.test == 200
     assert plan.recipes["two"].data.test[:2] == (0, None)
@@ -65,7 +63,7 @@ def test_variants_are_laid_over_the_rest():
     assert [one.budget for one in full.recipes.values()] == [30, 40, 30]
     assert {len(one.seeds) for one in full.recipes.values()} == {4}
     for recipe in (*plan.recipes.values(), *full.recipes.values()):
-        assert recipe_from(json.loads(json.dumps(recipe.as_dict()))) == recipe
+        assert Recipe.from_table(json.loads(json.dumps(recipe.as_table()))) == recipe
 
 
 def test_some_variants_may_be_chosen():
@@ -88,7 +86,7 @@ def other(**change):
         (other(variants={"a": 3}), "^variants.a: expected a table"),
         (other(variants={"a/b": {}}), "^variants: 'a/b' reads as a path"),
         (other(variants={"all": {"bugdet": 3}}, claims=[]), r"^variants.all.bugdet: .*did you mean 'budget'\?"),
-        (other(variants={"all": {"full": {"k": 0}}}, claims=[]), "^variants.all.k: expected a whole number"),
+        (other(variants={"all": {"full": {"k": 0}}}, claims=[]), "^variants.all.full.k: expected a whole number"),
         (other(variants={"all": {}}), "^claims: there is no variant 'two'"),
         (other(variants={"all": {"full_only": 1}}, claims=[]), "^variants.all.full_only: expected true or false"),
         ({"name": "a", "study": "gp"}, r"^study: found 'gp'"),
@@ -106,8 +104,8 @@ def test_a_slip_in_a_plan_is_refused_by_name(found, words):
 def test_a_study_takes_no_methods_and_a_plan_is_no_recipe():
     with pytest.raises(ValueError, match=r"^methods: epig-1d is a study, which takes none"):
         load_plan("epig-1d").adjusted(methods="bald")
-    with pytest.raises(ValueError, match="is a plan of several parts"):
-        recipe_from(BASE)
+    with pytest.raises(ValueError, match=r"^variants: there is no such key"):
+        Recipe.from_table({key: value for key, value in BASE.items() if key != "full"})
 
 
 @pytest.mark.parametrize(
@@ -126,7 +124,7 @@ def test_a_slip_in_targets_is_refused_by_name(change, words):
 
 
 def small(**change):
-    return recipe_from(
+    return Recipe.from_table(
         {key: value for key, value in BASE.items() if key not in ("variants", "full", "claims")} | change
     )
 
@@ -230,7 +228,7 @@ def test_junk_is_set_aside_or_shown(tmp_path):
     model = {"kind": "dropout", "network": "mlp", "hidden": [16], "draws": 4}
     for how in ("reject", "expose"):
         recipe = small(data=data, model=model, junk=how, training=QUICK, methods=["random"])
-        assert recipe_from(recipe.as_dict()).junk == how
+        assert Recipe.from_table(recipe.as_table()).junk == how
         runner = Runner(recipe, tmp_path / how, "cpu")
         runner.do(recipe.methods[0], 0, 16, lambda event: None)
         with natsel.store.Journal(tmp_path / how / "random" / "seed-0.db") as journal:
@@ -256,7 +254,7 @@ def test_junk_uses_up_queries_and_costs_no_labels(tmp_path):
     free, _ = junky(tmp_path / "labels", "reject")
     assert free.curves[0].sizes[-1] == 20
     paid, events = junky(tmp_path / "queries", "reject", budget_counts="queries")
-    assert recipe_from(paid.recipe).budget_counts == "queries"
+    assert Recipe.from_table(paid.recipe).budget_counts == "queries"
     run = paid.curves[0]
     assert len(run.initial.ids) + len(run.acquired) == 20
     assert run.sizes[-1] == 20 - sum(label is None for label in run.acquired_labels) < 20
@@ -295,29 +293,32 @@ def test_junk_from_another_set_has_ids_of_its_own():
 def in_process(monkeypatch):
     """Jobs are done by this process: what is tried is the plan, not the workers."""
 
-    def run(recipe, folder, *, minutes=None, progress=None, **options):
+    def run_recipe(recipe, folder, *, deadline, report, **options):
         jobs = [Job(one.label, one.slug, seed) for seed in recipe.seeds for one in recipe.methods]
-        if minutes == 0:
-            return Outcome(folder, left=tuple(jobs))
+        if deadline is not None:
+            return Outcome(left=tuple(jobs))
         folder.mkdir(parents=True, exist_ok=True)
         runner = Runner(recipe, folder, "cpu")
         prepare(folder, recipe, command=options["command"])
         write_json(folder / "data.json", runner.described())
         for job in jobs:
             contender = next(one for one in recipe.methods if one.slug == job.slug)
-            runner.do(contender, job.seed, recipe.budget, progress)
+            runner.do(contender, job.seed, recipe.budget, report)
             write_outcome(folder, job, {"budget": recipe.budget})
-        return Outcome(folder, done=tuple(jobs))
+        return Outcome(done=tuple(jobs))
 
-    monkeypatch.setattr(suite, "run", run)
+    monkeypatch.setattr(running, "run_recipe", run_recipe)
 
 
 def test_a_plan_becomes_pages_and_verdicts(tmp_path, in_process):
     events = []
-    ended = run_plan(
+    outcomes = run_plan(
         plan_from(BASE), tmp_path, progress=lambda name: lambda event: events.append((name, event)), command=["natsel"]
     )
-    assert (ended.finished, ended.left, ended.failed) == (12, 0, [])
+    assert {name: (one.finished, one.left, one.failed) for name, one in outcomes.items()} == {
+        "all": (6, (), {}),
+        "two": (6, (), {}),
+    }
     assert {name for name, _ in events} == {"all", "two"}
     published = publish(tmp_path)
     verdicts = json.loads((tmp_path / "claims.json").read_text())
@@ -335,20 +336,21 @@ def test_a_plan_becomes_pages_and_verdicts(tmp_path, in_process):
     assert json.loads((tmp_path / "two" / "experiment.json").read_text())["claims"][1]["claim"] == "H9"
     found = published.as_dict()
     assert set(found["variants"]) == {"all", "two"}
-    assert published.told().splitlines()[-2].startswith(f"{sum(one['verdict'] == 'pass' for one in verdicts)} of 4")
+    assert found["variants"]["two"]["report"] == str(tmp_path / "two" / "report.html")
+    assert published.sentence.startswith(f"{sum(one['verdict'] == 'pass' for one in verdicts)} of 4")
 
 
 def test_variants_may_come_one_by_one_and_time_is_shared(tmp_path, in_process):
-    ended = run_plan(plan_from(BASE), tmp_path, minutes=0)
-    assert ended.left == 12
+    outcomes = run_plan(plan_from(BASE), tmp_path, minutes=0)
+    assert [len(one.left) for one in outcomes.values()] == [6, 6]
     assert not (tmp_path / "plan.json").exists()  # what never began binds nobody
     run_plan(plan_from(BASE, variants="two"), tmp_path)
-    assert set(publish(tmp_path).parts) == {"two"}
+    assert set(publish(tmp_path).variants) == {"two"}
     verdicts = json.loads((tmp_path / "claims.json").read_text())
     assert verdicts[0]["verdict"] == "open"  # a gap needs the other variant
     run_plan(plan_from(BASE, variants="all"), tmp_path)
     assert json.loads((tmp_path / "plan.json").read_text())["variants"] == ["all", "two"]
-    assert set(publish(tmp_path).parts) == {"all", "two"}
+    assert set(publish(tmp_path).variants) == {"all", "two"}
 
 
 def test_a_plan_that_is_killed_can_be_reported(tmp_path, in_process):
@@ -365,8 +367,8 @@ def test_a_plan_that_is_killed_can_be_reported(tmp_path, in_process):
     with pytest.raises(Killed):
         run_plan(plan_from(BASE), tmp_path, progress=dying)
     published = publish(tmp_path)
-    assert set(published.parts) == {"all"}
-    assert published.parts["all"].experiment.curves[0].sizes == (10, 15)
+    assert set(published.variants) == {"all"}
+    assert published.variants["all"].experiment.curves[0].sizes == (10, 15)
     assert {one["verdict"] for one in published.claims} == {"open"}
     page = published.page.read_text(encoding="utf-8")
     assert "1 of 1 runs had not finished" in page
@@ -440,4 +442,4 @@ def test_a_shipped_plan_is_whole(name, full):
         assert recipe.target_inputs is not None
         assert recipe.claims or plan.claims
         assert len(recipe.seeds) >= 5
-        assert recipe_from(recipe.as_dict()) == recipe
+        assert Recipe.from_table(recipe.as_table()) == recipe

@@ -4,8 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from natsel.experiments.recipe.contenders import Contender, contender, contenders, seed_list
-from natsel.experiments.recipe.recipe import TRAINING, load_recipe, recipe_from, recipe_names
+from natsel.experiments.recipe.contenders import Contender, contenders, seed_list
+from natsel.experiments.recipe.plan import load_plan, plan_from, recipe_names
+from natsel.experiments.recipe.recipe import TRAINING, Recipe
 from natsel.experiments.running.build import build_training
 from natsel.models.networks.training import Training
 
@@ -16,9 +17,19 @@ SMALL = {
     "methods": ["random", "bald"],
     "budget": 30,
 }
+
+
+def load_recipe(name, **options):
+    return load_plan(name, **options).recipes[""]
+
+
+def recipe_from(found, **options):
+    return plan_from(found, **options).recipes[""]
+
+
 # See test_plan and test_studies.
 PLANS = ("epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist")
-SHIPPED = ("cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")
+SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")
 
 
 def test_the_promised_recipes_ship():
@@ -32,12 +43,12 @@ def test_a_shipped_recipe_is_whole(name, full):
     assert recipe.name == name
     assert "minute" in recipe.about
     labels = [method.label for method in recipe.methods]
-    assert labels[0] == "random"
+    assert labels[0] == ("badge" if recipe.model["kind"] == "last-layer" else "random")
     assert len({method.slug for method in recipe.methods}) == len(labels)
     assert all(method.build() for method in recipe.methods)
     assert recipe.targets == tuple(sorted(recipe.targets))
     assert len(recipe.seeds) >= 3
-    assert recipe_from(recipe.as_dict()) == recipe
+    assert Recipe.from_table(recipe.as_table()) == recipe
 
 
 def test_mnist_in_full_is_the_published_protocol():
@@ -126,11 +137,11 @@ def test_files_of_ones_own(tmp_path):
 
 
 def test_contenders():
-    four = contender({"method": "power-bald", "beta": 4, "k": 5})
+    four = Contender.from_table({"method": "power-bald", "beta": 4, "k": 5})
     assert (four.label, four.slug) == ("power-bald β=4 k=5", "power-bald-beta-4-k-5")
     method = four.build()
     assert (method.name, method.search.beta) == ("power-bald β=4", 4.0)
-    built = contender({"objective": "Entropy", "search": "SoftRank", "beta": 2}).build()
+    built = Contender.from_table({"objective": "Entropy", "search": "SoftRank", "beta": 2}).build()
     assert (type(built.objective).__name__, type(built.search).__name__, built.search.beta) == (
         "Entropy",
         "SoftRank",
@@ -145,7 +156,7 @@ def test_contenders():
 
 
 def test_contenders_on_a_command_line():
-    known = (contender({"method": "power-bald", "beta": 4}),)
+    known = (Contender.from_table({"method": "power-bald", "beta": 4}),)
     assert contenders("power-bald-beta-4", known) == known
     assert contenders("power-bald β=4", known) == known
     assert contenders("power-bald:beta=4", known) == known

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +14,11 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.experiments.__main__ import main
-from natsel.experiments.recipe.contenders import contender
-from natsel.experiments.recipe.recipe import load_recipe, recipe_from
+from natsel.experiments.recipe.contenders import Contender
+from natsel.experiments.recipe.plan import Plan, load_plan
+from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.publish import publish
 from natsel.experiments.results.reading import read_experiment
-from natsel.experiments.running import run as running
 from natsel.experiments.running.build import build_data, build_model, initial_ids
 from natsel.experiments.running.folder import (
     Job,
@@ -30,7 +31,8 @@ from natsel.experiments.running.folder import (
     write_outcome,
 )
 from natsel.experiments.running.job import Runner
-from natsel.experiments.running.run import run
+from natsel.experiments.running.run import run_plan
+from natsel.experiments.running.worker_pool import WorkerPool
 
 SMALL = {
     "name": "small",
@@ -44,8 +46,13 @@ SMALL = {
     "seeds": 2,
     "targets": [0.8],
 }
-RECIPE = recipe_from(SMALL)
+RECIPE = Recipe.from_table(SMALL)
 SOURCE = str(Path(natsel.__file__).parents[1])
+
+
+def run(recipe, folder, *, progress=None, **options):
+    """The outcome of a plan of one recipe."""
+    return run_plan(Plan.of(recipe), folder, progress=progress and (lambda variant: progress), **options)[""]
 
 
 def curves(folder):
@@ -60,7 +67,7 @@ def workers(monkeypatch, script):
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
             return subprocess.Popen([sys.executable, "-c", script, self.folder], text=True, **pipes)
 
-    monkeypatch.setattr(running._Crew, "_started", started)
+    monkeypatch.setattr(WorkerPool, "_started", started)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +117,7 @@ def test_labels_are_those_of_the_rows_the_ids_name(straight):
 
 
 def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight, tmp_path):
-    broken = replace(RECIPE, methods=(*RECIPE.methods, contender("ig")))  # needs all labels
+    broken = replace(RECIPE, methods=(*RECIPE.methods, Contender("ig")))  # needs all labels
     events = []
     outcome = run(broken, tmp_path, processes=2, device="cpu", progress=events.append)
     assert len(outcome.done) == 4
@@ -131,23 +138,28 @@ def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight
     assert {"ready", "start", "round", "done", "failed", "skipped"} == set(kinds)
 
 
+def measured(path):
+    """How many labels the journal of a job has been measured with; 0 while there is none."""
+    try:
+        with natsel.store.Journal(path, create=False) as journal:
+            return max((one.n_labelled for run in journal.runs() for one in journal.rounds(run.run)), default=0)
+    except (ValueError, OSError, sqlite3.Error):
+        return 0
+
+
 def test_killed_and_called_again_it_goes_on(straight, tmp_path):
     toml = tmp_path / "small.toml"
     toml.write_text(
         'name = "small"\nk = 4\nbudget = 15\nseeds = 2\nmethods = ["random", {method = "power-bald", beta = 4}]\n'
         'initial = {per_class = 1}\ndata = {set = "iris"}\nmodel = {kind = "forest", trees = 10}\n'
     )
-    for library in ("typer", "rich", "pydantic"):  # the runner works without them
-        (tmp_path / f"{library}.py").write_text("raise ImportError('absent')")
-    command = [sys.executable, "-m", "natsel.experiments", toml, "--folder", tmp_path / "out", "--processes", "1"]
-    paths = os.pathsep.join((SOURCE, str(tmp_path)))
-    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        for line in process.stdout:
-            if "power-bald β=4 seed 0: 7 labels" in line:
-                os.kill(process.pid, signal.SIGKILL)
-                break
-        process.stdout.read()
+    command = [sys.executable, "-m", "natsel", "run", toml, "--folder", tmp_path / "out", "--processes", "1"]
+    environment = os.environ | {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
+        while measured(tmp_path / "out" / "power-bald-beta-4" / "seed-0.db") < 7:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     with locked(tmp_path / "out"):  # the dead runner holds nothing
         pass
@@ -156,9 +168,9 @@ def test_killed_and_called_again_it_goes_on(straight, tmp_path):
     assert len(half.curves) == 2
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "random seed 0: was finished before" in done.stdout
-    ended, sentence, page = done.stdout.splitlines()[-3:]
-    assert ended.endswith(": 4 jobs finished")
+    assert "random seed 0: finished" not in done.stderr, "what is finished is not done again"
+    assert "power-bald β=4 seed 0: finished" in done.stderr
+    sentence, page = done.stdout.splitlines()[-2:]
     assert "labels" in sentence
     assert Path(page.removeprefix("The report: ")).read_text(encoding="utf-8").startswith("<!doctype html>")
     expected, found = curves(straight[0]), curves(tmp_path / "out")
@@ -192,7 +204,7 @@ def test_a_hanging_run_ends_when_its_time_is_up(tmp_path, monkeypatch):
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], **pipes))
         return started[-1]
 
-    monkeypatch.setattr(running._Crew, "_started", hang)
+    monkeypatch.setattr(WorkerPool, "_started", hang)
     outcome = run(RECIPE, tmp_path, processes=2, minutes=0.01)
     assert (outcome.done, outcome.failed, len(outcome.left)) == ((), {}, 4)
     assert all(process.returncode is not None for process in started)
@@ -203,7 +215,7 @@ def test_what_no_job_could_do_is_refused_at_once(tmp_path):
     with pytest.raises(ValueError, match=r"^data.set: there is no data set 'irsi'; did you mean 'iris'\?"):
         Runner(wrong, tmp_path)
     with pytest.raises(ValueError, match=r"^methods\[0\]: no method is called 'bold'"):
-        Runner(replace(RECIPE, methods=(contender("bold"),)), tmp_path)
+        Runner(replace(RECIPE, methods=(Contender("bold"),)), tmp_path)
     with pytest.raises(ValueError, match="processes: expected 1 or more, found 0"):
         run(RECIPE, tmp_path, processes=0)
 
@@ -236,7 +248,7 @@ def test_a_refusal_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
     """Whether the process refuses in a new folder, in one with runs, or in one with runs that were to go."""
     workers(monkeypatch, CHOOSY)
     short = replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,))
-    wrong = replace(short, methods=(contender("bold"),))
+    wrong = replace(short, methods=(Contender("bold"),))
     with pytest.raises(ValueError, match="no bold"):
         run(wrong, tmp_path)
     assert written(tmp_path) == {}
@@ -285,7 +297,7 @@ def test_a_refusal_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
 )
 def test_what_does_not_fit_the_data_is_refused_by_name(tmp_path, change, words):
     with pytest.raises(ValueError, match=words):
-        Runner(recipe_from(SMALL | change), tmp_path, "cpu")
+        Runner(Recipe.from_table(SMALL | change), tmp_path, "cpu")
 
 
 def test_a_whole_pool_may_be_labelled(tmp_path):
@@ -392,7 +404,7 @@ def test_reading_says_what_is_missing(tmp_path):
 
 def test_the_split_keeps_initial_rows_and_leaves_validation_out():
     rows = [3, 700, 41]
-    recipe = recipe_from(SMALL | {"data": {"set": "digits", "validation": 100, "train": 400, "test": 50},
+    recipe = Recipe.from_table(SMALL | {"data": {"set": "digits", "validation": 100, "train": 400, "test": 50},
                                   "initial": {"ids": rows}})  # fmt: skip
     setting, again = build_data(recipe), build_data(recipe)
     assert (len(setting.ids), len(setting.validation), len(setting.test)) == (400, 100, 50)
@@ -412,12 +424,12 @@ def test_the_split_keeps_initial_rows_and_leaves_validation_out():
         with pytest.raises(ValueError, match=words):
             build_data(replace(recipe, data=replace(recipe.data, **wrong)))
     with pytest.raises(ValueError, match="no published rows are known for digits"):
-        build_data(recipe_from(SMALL | {"data": {"set": "digits"}, "initial": {"ids": "published"}}))
+        build_data(Recipe.from_table(SMALL | {"data": {"set": "digits"}, "initial": {"ids": "published"}}))
 
 
 def test_copies_keep_the_row_they_come_from():
     transform = {"kind": "repeated", "copies": 3, "noise": 0.1}
-    recipe = recipe_from(SMALL | {"data": {"set": "digits", "train": 200, "transforms": [transform]}})
+    recipe = Recipe.from_table(SMALL | {"data": {"set": "digits", "train": 200, "transforms": [transform]}})
     setting = build_data(recipe)
     rows = len(natsel.data.load("digits").train)
     assert len(setting.ids) == len(set(setting.ids.tolist())) == 600
@@ -440,7 +452,7 @@ def test_copies_keep_the_row_they_come_from():
     ],
 )
 def test_every_model_of_pictures_believes(model):
-    recipe = recipe_from(SMALL | {"data": {"set": "digits"}, "model": model, "training": {"max_epochs": 1}})
+    recipe = Recipe.from_table(SMALL | {"data": {"set": "digits"}, "model": model, "training": {"max_epochs": 1}})
     setting = build_data(recipe)
     pool, start = setting.pool(), initial_ids(recipe, setting, 0)
     pool.label(start, pool.answers(start))
@@ -449,12 +461,30 @@ def test_every_model_of_pictures_believes(model):
     assert belief.shape[2] == 10
 
 
+def test_methods_of_weight_space_are_compared_on_one_last_layer(tmp_path):
+    """A tiny version of the recipe that ships."""
+    shipped = load_plan("badge-digits").recipes[""]
+    data = replace(shipped.data, train=80, test=40)
+    recipe = replace(shipped, data=data, budget=14, k=4, seeds=(0,), training={"max_epochs": 1, "epoch_samples": 64})
+    runner = Runner(recipe, tmp_path, "cpu")
+    prepare(tmp_path, recipe)
+    for method in recipe.methods:
+        runner.do(method, 0, recipe.budget, lambda event: None)
+    found = curves(tmp_path)
+    assert [method for method, _ in found] == ["badge", "bait-det", "logdet", "trace-eig"]
+    for curve in found.values():
+        assert (curve.sizes, len(set(curve.acquired))) == ((10, 14), 4)
+        assert 0 <= curve.final("accuracy") <= 1
+    assert len({curve.initial for curve in found.values()}) == 1
+    assert len({frozenset(curve.acquired) for curve in found.values()}) > 1
+
+
 def test_a_model_for_texts(monkeypatch):
     texts = np.array(["play a song", "stop it", "play music", "stop now"] * 5, dtype=object)
     examples = natsel.data.Examples(texts, np.array([0, 1, 0, 1] * 5), classes=("play", "stop"))
     data = natsel.data.DataSet("texts", examples, examples, None, "text", "texts for a test")
     monkeypatch.setattr(natsel.data, "load", lambda name: data)
-    recipe = recipe_from(
+    recipe = Recipe.from_table(
         SMALL | {"data": {"set": "texts"}, "model": {"kind": "text", "draws": 4}, "training": {"max_epochs": 3}}
     )
     setting = build_data(recipe)
@@ -466,21 +496,45 @@ def test_a_model_for_texts(monkeypatch):
 
 def test_published_mnist_rows(request):
     try:
-        setting = build_data(load_recipe("mnist"))
+        setting = build_data(load_plan("mnist").recipes[""])
     except ValueError as absent:
         pytest.skip(str(absent))
-    start = initial_ids(load_recipe("mnist"), setting, 3)
+    start = initial_ids(load_plan("mnist").recipes[""], setting, 3)
     assert len(start) == 20
     assert sorted(setting.pool().answers(start)) == sorted(2 * list(range(10)))
     assert setting.scale == (0.1307, 0.3081)
     assert len(setting.ids) == 60_000 - 512
 
 
-def test_the_plain_runner_says_what_is_wrong(tmp_path, capsys):
-    assert main(["mnits", "--folder", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("natsel: recipe: there is no recipe or file 'mnits'")
-    assert main(["digits", "--seeds", "x", "--folder", str(tmp_path)]) == 2
-    assert "seeds: found 'x'" in capsys.readouterr().err
+def test_a_worker_needs_no_library_of_the_command_line(tmp_path):
+    """The accelerator of a cluster may have the core alone."""
+    for library in ("typer", "rich", "pydantic"):
+        (tmp_path / f"{library}.py").write_text("raise ImportError('absent')")
+    short = replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,))
+    prepare(tmp_path, short)
+    command = [sys.executable, "-m", "natsel.experiments.running.worker", tmp_path, "cpu"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join((SOURCE, str(tmp_path))), "OMP_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as worker:
+        for message in (short.as_table(), {"method": "random", "seed": 0, "budget": 15}):
+            print(json.dumps(message), file=worker.stdin, flush=True)
+        events = [json.loads(worker.stdout.readline())["event"] for _ in range(7)]
+        worker.stdin.close()
+    assert events == ["ready", "start", "round", "round", "round", "round", "done"]
+    assert len(curves(tmp_path)["random", 0].sizes) == 4
+
+
+def test_importing_experiments_needs_no_library_of_the_command_line():
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('typer', 'rich', 'pydantic')));"
+        "import natsel.experiments.running.run, natsel.experiments.results.publish"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCE})
+
+
+def test_the_runner_does_not_wait_for_torch():
+    code = "import sys, natsel.experiments.running.run; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCE})
 
 
 @pytest.mark.parametrize(("name", "content"), [("data.json", "null"), ("data.json", "[1"), ("random/seed-0.json", "")])

@@ -57,7 +57,10 @@ def test_elbo_matches_golden_values(dtype):
 
 
 def test_gain_and_surprise_about_an_unknown_variance():
-    """Spec 01: InvGamma(2,2) prior on the variance of a normal; integrals on a grid of u = ln σ²."""
+    """InvGamma(2,2) prior on the variance of a normal; integrals on a grid of u = ln σ².
+
+    docs/theory/information-quantities.md, 17 (worked examples).
+    """
     case = GOLDEN["inverse_gamma"]
     u = torch.linspace(-7.0, 22.0, 20_001, dtype=torch.float64)
     shape, scale = case["inputs"]["prior"]

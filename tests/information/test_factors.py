@@ -41,7 +41,7 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
 def test_every_reading_is_that_of_explicit_rows(kind, seed, budget):
     factors, few = made(kind, seed), made(kind, seed + 1, points=2)
     rows = factors.explicit(slice(None))
-    assert rows.shape == (POINTS, factors.rows, factors.weights) == (len(factors), factors.rows, WEIGHTS)
+    assert rows.shape == (POINTS, factors.n_rows, factors.n_weights) == (len(factors), factors.n_rows, WEIGHTS)
     vectors = torch.randn(3, WEIGHTS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     weights = torch.rand(POINTS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     with memory_budget(budget):

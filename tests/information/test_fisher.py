@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dense_fisher as fisher
 from golden_values import golden
-from natsel.information.weights import fisher_information as fisher
-from natsel.information.weights.fisher_information import log_det_one_plus
+from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.positive_definite import NotPositiveDefinite
 
 CASES = golden("08-fisher")
@@ -109,7 +109,10 @@ def test_identities_and_inequalities(seed, size):
 
 
 def test_without_the_identity_the_targets_drop_out():
-    """BAIT by determinants: ln det(F_E (F_A + H)⁻¹) orders sets as ln det(F_A + H), whatever F_E is (spec 08, G3)."""
+    """BAIT by determinants: ln det(F_E (F_A + H)⁻¹) orders sets as ln det(F_A + H), whatever F_E is.
+
+    docs/theory/weight-space.md, 9.3.
+    """
     precision, target = matrices(3, 4, 1)[0], matrices(8, 4, 1)[0]
     sets = [matrices(seed, 4, 2)[1] for seed in range(20)]
     without = [float(torch.logdet(target) - torch.logdet(precision + gained)) for gained in sets]

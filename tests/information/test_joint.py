@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from golden_values import golden, logs, random_draws
 from natsel.information.entropies import entropy
-from natsel.information.joint import (
+from natsel.information.joint_labels import (
     DynamicJointEntropy,
     ExactJointEntropy,
     JointEntropy,

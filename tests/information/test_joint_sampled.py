@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from golden_values import logs, random_draws
-from natsel.information import joint
+from natsel.information import joint_labels as joint
 from natsel.information.entropies import entropy
-from natsel.information.joint import (
+from natsel.information.joint_labels import (
     DynamicJointEntropy,
     ExactJointEntropy,
     JointEntropy,

@@ -158,13 +158,13 @@ def test_errors_name_the_argument_and_the_point():
         information_gain(log_probs_N_K_C, torch.tensor([0, 2, 1]))
     with pytest.raises(ValueError, match="label 2 of point 2"):
         surprise(log_probs_N_K_C, torch.tensor([0, 0, 2]))
-    with pytest.raises(ValueError, match=r"label 3 of point 0 is not in 0\.\.2"):
+    with pytest.raises(ValueError, match="labels_N: classes run from 0 to 2, found 3 at point 0"):
         information_gain(log_probs_N_K_C, torch.tensor([3, 0, 0]))
-    with pytest.raises(ValueError, match="label -1 of point 1"):
+    with pytest.raises(ValueError, match="found -1 at point 1"):
         information_gain(log_probs_N_K_C, torch.tensor([0, -1, 0]), errors="nan")
-    with pytest.raises(ValueError, match="labels_N: expected 3 integers"):
-        surprise(log_probs_N_K_C, torch.tensor([0.0, 1.0, 1.0]))
-    with pytest.raises(ValueError, match="labels_N: expected 3 integers"):
+    with pytest.raises(ValueError, match="labels_N: expected class numbers, found fractions"):
+        surprise(log_probs_N_K_C, torch.tensor([0.0, 1.5, 1.0]))
+    with pytest.raises(ValueError, match="labels_N: expected one for each of 3 points"):
         surprise(log_probs_N_K_C, torch.tensor([0, 1]))
     with pytest.raises(ValueError, match="errors"):
         surprise(log_probs_N_K_C, torch.tensor([0, 1, 1]), errors="ignore")

@@ -1,4 +1,4 @@
-"""Predictive information from shared draws: golden values, enumeration, sixty digits, and the properties of spec 06."""
+"""Predictive information from shared draws: golden values, enumeration, sixty digits, and properties."""
 
 import math
 from decimal import Decimal, localcontext
@@ -17,14 +17,14 @@ from natsel.information import mutual_information
 from natsel.information import predictive_information as engine
 from natsel.information.phi import phi, phi_of_ratio
 from natsel.information.predictive_information import (
-    Targets,
-    at_a_glance,
+    TargetDeviations,
     deviations,
     epig,
     epig_chi2,
     over_targets,
     pairwise_predictive_information,
     ratios,
+    second_order_if_cheap,
     target_weights,
 )
 
@@ -220,7 +220,10 @@ def test_float32_keeps_sign_and_digits(seed, exponent):
 
 
 def test_float32_at_a_hundred_millionth_of_a_nat():
-    """Spec 06, Q3a: at 1.5e-8 nats the difference of entropies has wrong signs and another best point; this has not."""
+    """At 1.5e-8 nats the difference of entropies has wrong signs and another best point; this has not.
+
+    docs/theory/epig-jepig.md, 5.
+    """
     pool, about = draws(1, 200, 100, 100, 10, spread=0.03)
     expected_N = epig(pool, about)
     assert 1e-9 < float(expected_N.mean()) < 3e-8
@@ -250,7 +253,7 @@ def test_float32_has_as_many_digits_with_few_targets(about, spread):
     pool, aims = draws(about, 200, about, 20, 2, spread=spread)
     pool, aims = pool.float(), aims.float()
     expected_N = epig(pool.double(), aims.double())
-    found_N, careful_N = epig(pool, aims), over_targets(pool, Targets(aims))
+    found_N, careful_N = epig(pool, aims), over_targets(pool, TargetDeviations(aims))
     worst = float(((careful_N - expected_N).abs() / expected_N).max())
     off_N = (found_N - expected_N).abs() / expected_N
     assert float(off_N.max()) < max(5e-6, 1.5 * worst)
@@ -275,14 +278,14 @@ def test_what_targets_hardly_know_of_keeps_its_digits_at_a_glance():
 @pytest.mark.parametrize("weak", [1e-1, 1e-2, 1e-3, 1e-4])
 def test_what_targets_know_a_little_of_is_not_dropped_at_a_glance(weak):
     """Targets depend on one thing strongly and on another weakly, candidates on the second alone: all that is worth
-    learning about them is in a small root of the second moment. Twice the glance must stay a ceiling.
+    learning about them is in a small root of the second moment. Twice the best_by_shortlist must stay a ceiling.
     """
     bits = torch.tensor([[(k >> b) & 1 for b in range(3)] for k in range(8)], dtype=torch.float64) - 0.5
     strength_M = torch.linspace(1, 3, 20, dtype=torch.float64)[:, None]
     logits = torch.linspace(0.5, 2, 5, dtype=torch.float64)[:, None] * bits[:, 1], strength_M * bits[:, 0]
     logits = logits[0], logits[1] + weak * bits[:, 1]
     pool, about = (torch.stack([x, -x], -1).log_softmax(-1) for x in logits)
-    assert Targets(about).pairs > 8  # the factor is made of roots
+    assert TargetDeviations(about).pairs > 8  # the factor is made of roots
     found_N, exact_N = epig_chi2(pool, about), epig(pool, about)
     assert (2 * found_N >= exact_N).all()
     p_N_C, q_M_C = pool.exp().mean(1), about.exp().mean(1)
@@ -345,13 +348,13 @@ def test_no_more_is_held_than_the_budget_allows(monkeypatch):
     assert 6 * largest[0] <= 1 << 20, "deviations hold six tables of the size of their predictions at a time"
 
 
-# The properties of spec 06.
+# Properties: docs/theory/epig-jepig.md, 16.
 
 
 @given(seed=seeds, count=st.integers(1, 8), classes=st.integers(1, 4), zeros=st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_never_more_than_either_side_knows(seed, count, classes, zeros):
-    """Properties 1 and 5, and EPIG ≤ 2·χ²/2: always."""
+    """0 ≤ I ≤ what either side knows, and EPIG ≤ 2·χ²/2: always."""
     pool, log_weights_K = random_draws(seed % 2**31, 5, count, classes, zeros)
     about, _ = random_draws(seed % 2**31 + 1, 4, count, 3, zeros)
     pairs_N_M = pairwise_predictive_information(pool, about, log_weights_K)
@@ -387,7 +390,7 @@ def test_twice_the_second_order_is_nearly_reached():
 @given(seed=seeds, count=st.integers(2, 6))
 @settings(max_examples=30, deadline=None)
 def test_epig_is_what_bald_loses_once_a_target_is_labelled(seed, count):
-    """Property 2: EPIG(x) = BALD(x) − E_{x*,y*} BALD(x | y*)."""
+    """EPIG(x) = BALD(x) − E_{x*,y*} BALD(x | y*)."""
     pool, log_weights_K = random_draws(seed % 2**31, 4, count, 3)
     about, _ = random_draws(seed % 2**31 + 1, 3, count, 2)
     after_N = torch.zeros(4, dtype=torch.float64)
@@ -405,7 +408,7 @@ def test_epig_is_what_bald_loses_once_a_target_is_labelled(seed, count):
 @given(seed=seeds)
 @settings(max_examples=30, deadline=None)
 def test_three_estimators_agree(seed):
-    """Property 4: three entropies, the divergence, and what is used."""
+    """Three entropies, the divergence, and what is used."""
     pool, about = draws(seed, 5, 4, 6)
     pairs_N_M = pairwise_predictive_information(pool, about)
     joint = torch.einsum("nkc,mkd->nmcd", pool.exp(), about.exp()) / 6
@@ -423,7 +426,7 @@ def test_three_estimators_agree(seed):
 @given(seed=seeds, count=st.integers(2, 6), weighted=st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_symmetries(seed, count, weighted):
-    """Properties 3, 7 and 8."""
+    """Both sides exchanged, draws, classes and targets permuted, targets repeated, put together and weighted."""
     pool, log_weights_K = random_draws(seed % 2**31, 5, count, 3, weighted=weighted)
     about, _ = random_draws(seed % 2**31 + 7, 4, count, 2)
     close = {"rtol": 1e-9, "atol": 1e-13}
@@ -442,7 +445,7 @@ def test_symmetries(seed, count, weighted):
 
 
 def test_draws_must_be_shared():
-    """Property 7: shuffled on one side, nearly nothing is left of it."""
+    """Shuffled on one side, nearly nothing is left of it."""
     generator = torch.Generator().manual_seed(0)
     latent_K = torch.randn(100, 1, generator=generator, dtype=torch.float64)
     pool, about = ((latent_K * torch.randn(20, 1, 3, generator=generator)).log_softmax(-1) for _ in range(2))
@@ -452,7 +455,7 @@ def test_draws_must_be_shared():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_nothing_to_learn_is_worth_nothing(dtype):
-    """Property 6: one draw, or predictions that do not depend on it, on either side."""
+    """One draw, or predictions that do not depend on it, on either side."""
     pool, about = (x.to(dtype) for x in draws(0, 5, 4, 1, 3))
     assert epig(pool, about).tolist() == [0.0] * 5
     assert epig_chi2(pool, about).tolist() == [0.0] * 5
@@ -515,9 +518,9 @@ def test_inputs_are_left_alone():
 
 def test_a_glance_is_taken_only_where_it_saves():
     pool, about = draws(0, 3, 400, 6)
-    torch.testing.assert_close(at_a_glance(pool, Targets(about)), epig_chi2(pool, about))
+    torch.testing.assert_close(second_order_if_cheap(pool, TargetDeviations(about)), epig_chi2(pool, about))
     pool, about = draws(0, 3, 2, 300)
-    assert at_a_glance(pool, Targets(about)) is None
+    assert second_order_if_cheap(pool, TargetDeviations(about)) is None
     torch.testing.assert_close(epig(pool, about), brute(pool, about).mean(1), rtol=1e-9, atol=1e-12)
 
 
@@ -525,7 +528,7 @@ def test_a_glance_is_taken_only_where_it_saves():
 def test_the_factor_is_one_of_the_second_moment(about):
     """Whether targets are few (their deviations themselves) or many (the roots of the moment)."""
     _, aims = draws(0, 1, about, 7)
-    targets = Targets(aims, torch.randn(7), torch.arange(about) + 1)
+    targets = TargetDeviations(aims, torch.randn(7), torch.arange(about) + 1)
     factor_K_R = targets.factor().double()
     assert factor_K_R.shape[1] <= min(7, 3 * about)
     torch.testing.assert_close(factor_K_R @ factor_K_R.T, targets.second_moment(), rtol=1e-9, atol=1e-12)

@@ -12,9 +12,9 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from natsel.information.joint import ExactJointEntropy, sample_configurations
+from natsel.information.joint_labels import ExactJointEntropy, sample_configurations
 from natsel.information.weighted_posteriors import (
-    Rows,
+    WeightedPosteriors,
     expand,
     gains,
     grow,
@@ -355,7 +355,9 @@ def test_dropping_loses_no_more_than_promised(kept, promised):
     probs_B_K_C = torch.from_numpy(np.random.default_rng(0).dirichlet(np.full(6, 0.02), size=(4, 5))) + 1e-13
     probs_B_K_C = probs_B_K_C / probs_B_K_C.sum(-1, keepdim=True)
     rows = prior_rows(torch.zeros(5))
-    rows = Rows(rows.posterior_R_K, rows.weight_R, rows.entropy_R, torch.tensor([kept], dtype=torch.float64))
+    rows = WeightedPosteriors(
+        rows.posterior_R_K, rows.weight_R, rows.entropy_R, torch.tensor([kept], dtype=torch.float64)
+    )
     dropped = 0
     for probs_K_C in probs_B_K_C:
         before, parents = rows.left, rows.count
@@ -504,7 +506,7 @@ def test_where_labels_tell_little_rows_are_no_noisier_than_as_many_sampled_label
         generator = torch.Generator().manual_seed(seed)
         posterior_S_K, _ = sample_configurations(taken_B_K_C.log(), limit, None, generator)
         alike_S = torch.full((limit,), 1 / limit, dtype=torch.float64)
-        sampled.append(gains(Rows(posterior_S_K, alike_S, alike_S, alike_S), others_N_K_C))
+        sampled.append(gains(WeightedPosteriors(posterior_S_K, alike_S, alike_S, alike_S), others_N_K_C))
     assert spread(torch.stack(thinned)) < spread(torch.stack(sampled))
 
 

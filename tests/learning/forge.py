@@ -31,7 +31,7 @@ import torch
 
 from learning.committee import Committee, blobs, pool
 from natsel.learning import ActiveLearner, Stabilised, TargetInputs
-from natsel.learning.record import Record
+from natsel.learning.run_record import RunRecord
 from natsel.store import Journal, Terms
 
 SIZE = 80
@@ -73,7 +73,7 @@ def acknowledge(path=None):
         return files[where]
 
     def watched(name, told):
-        method = getattr(Record, name)
+        method = getattr(RunRecord, name)
 
         def call(self, *arguments, **options):
             done = method(self, *arguments, **options)
@@ -81,7 +81,7 @@ def acknowledge(path=None):
                 os.write(file_of(self), (json.dumps([name, told(*arguments)]) + "\n").encode())
             return done
 
-        setattr(Record, name, call)
+        setattr(RunRecord, name, call)
 
     watched("tell", lambda ids, labels: dict(zip(map(str, ids), labels, strict=True)))
     watched("ask", lambda ask, limit: list(ask.ids))
@@ -138,15 +138,15 @@ def trajectory(store):
         rounds = journal.rounds(1)
         return {
             "asks": [
-                [a.number, a.seed, a.told, a.method, a.total, *map(vars, a.picks)] for r in rounds for a in r.asks
+                [a.number, a.seed, a.revision, a.method, a.total, *map(vars, a.picks)] for r in rounds for a in r.asks
             ],
             "labels": [[label.id, label.value, label.ask] for label in journal.labels(1)],
-            "rounds": [[r.told, r.n_labelled, dict(r.metrics)] for r in rounds],
+            "rounds": [[r.revision, r.n_labelled, dict(r.metrics)] for r in rounds],
             "stops": [vars(stop) for stop in journal.stops(1)],
             "skipped": list(journal.replay(1).skipped),
             "predictions": [
-                journal.fetch(1, "predictions-1000", told)["classes"].tolist()
-                for told in journal.kept(1, "predictions-1000")
+                journal.fetch(1, "predictions-1000", revision)["classes"].tolist()
+                for revision in journal.kept(1, "predictions-1000")
             ],
         }
 
@@ -473,7 +473,7 @@ def experiments(folder, count, seed):
     """Do all jobs of a recipe in one process that is killed at random and begun again until so many were killed. After
     a kill each journal and a copy of it are checked; an experiment that is done equals one that was never killed.
     """
-    from natsel.experiments.recipe.recipe import recipe_from
+    from natsel.experiments.recipe.recipe import Recipe
     from natsel.experiments.running.folder import Job, locked, prepare, write_outcome
     from natsel.experiments.running.folder import finished as ended
     from natsel.experiments.running.job import Runner
@@ -494,7 +494,7 @@ def experiments(folder, count, seed):
                         write_outcome(there, job, {"budget": recipe.budget})
 
     while killed < count:
-        recipe = recipe_from(
+        recipe = Recipe.from_table(
             {
                 "name": "killed",
                 "data": {"set": "iris"},

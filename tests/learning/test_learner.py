@@ -10,17 +10,17 @@ from natsel.choose import METHODS
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.learning import ActiveLearner
-from natsel.learning.asking import part_of
+from natsel.learning.learner import part_looked_at
 from natsel.seeds import derive
 from natsel.store import Journal, Terms
 
 
 def test_bars_go_to_whoever_takes_them(monkeypatch):
-    from natsel.learning import fitting
+    from natsel.learning import fitted_model
 
     bars = []
 
-    class Told(fitting.Bar):
+    class Told(fitted_model.Bar):
         def __init__(self, label):
             super().__init__(label)
             bars.append(label)
@@ -31,7 +31,7 @@ def test_bars_go_to_whoever_takes_them(monkeypatch):
                 progress(1, 2)
             return super().fit(labelled, validation, seed=seed)
 
-    monkeypatch.setattr(fitting, "Bar", Told)
+    monkeypatch.setattr(fitted_model, "Bar", Told)
     for progress, expected in ((None, []), (True, ["fit to 4 labels"])):
         learner = ActiveLearner(Slow(), pool(), k=2, progress=progress)
         learner.tell(range(4), learner.pool.answers(range(4)))
@@ -51,9 +51,9 @@ def start(one, ids=range(0, 60, 10)):
 
 def trajectory(one):
     """All that must not depend on when a process lived."""
-    asks = [(ask.number, ask.seed, ask.told, ask.method, ask.picks) for r in one.history for ask in r.asks]
+    asks = [(ask.number, ask.seed, ask.revision, ask.method, ask.picks) for r in one.history for ask in r.asks]
     labels = [(label.id, label.value, label.ask) for label in one.journal.labels(1)]
-    return asks, labels, [(r.told, r.n_labelled, dict(r.metrics)) for r in one.history]
+    return asks, labels, [(r.revision, r.n_labelled, dict(r.metrics)) for r in one.history]
 
 
 def test_an_ask_is_select_on_the_belief_about_free_ids():
@@ -160,7 +160,7 @@ def test_what_cannot_be_told_is_refused_before_anything_is_written(ids, labels, 
     one = start(learner())
     with pytest.raises(ValueError, match=complaint):
         one.tell(ids, labels)
-    assert one.journal.replay("main").told == 6
+    assert one.journal.replay("main").revision == 6
 
 
 def test_what_the_pool_knows_already_is_told_first_and_once(tmp_path):
@@ -182,7 +182,7 @@ def test_what_the_pool_knows_already_is_told_first_and_once(tmp_path):
         assert len(one.journal.labels(1)) == 4
 
 
-def test_a_run_follows_the_loop_of_the_specification():
+def test_a_run_follows_the_loop_as_described():
     test = blobs(seed=1)
     one = start(learner(test=test))
     seen = []
@@ -289,7 +289,7 @@ def test_candidates_look_at_a_seeded_part_of_what_is_free():
 def test_a_part_of_the_pool_is_in_the_order_of_the_pool():
     """Ties go to the point that comes first, so that order decides; ids need not rise along the pool."""
     ids = np.random.default_rng(0).permutation(100)
-    part = part_of(ids, METHODS["bald"], 2, 40, seed=1)
+    part = part_looked_at(ids, METHODS["bald"], 2, 40, seed=1)
     assert len(set(part)) == 40
     assert part.tolist() == [one for one in ids if one in set(part)]
 
@@ -328,7 +328,7 @@ def test_regression_runs_alike():
     one.run(20)
     assert one.labelled().labels.dtype == np.float64
     assert one.labelled().labels.tolist() == numbers[one.labelled_ids].tolist()
-    errors = [fit.metrics["rmse"] for fit in one.history if fit.told]
+    errors = [fit.metrics["rmse"] for fit in one.history if fit.revision]
     assert errors[-1] < 0.2
     assert set(one.history[-1].metrics) == {"rmse", "nll"}
     assert one.history[-2].asks[0].picks[0].epistemic > 0

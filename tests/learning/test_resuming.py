@@ -20,7 +20,7 @@ from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.data.sources import from_torch
 from natsel.learning import ActiveLearner, TargetInputs
-from natsel.learning.described import described
+from natsel.learning.model_text import text_of
 from natsel.models import Dropout, Ensemble
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import QUICK, Training
@@ -246,16 +246,16 @@ def counted(classes):
     ],
 )
 def test_models_are_described_by_what_decides(one, other, alike):
-    assert (described(one) == described(other)) is alike
-    assert " at 0x" not in described(one)
+    assert (text_of(one) == text_of(other)) is alike
+    assert " at 0x" not in text_of(one)
 
 
 def test_a_fit_does_not_change_what_a_model_is_called():
     for model in (FOREST(), Dropout(mlp(2, 3), draws=4, training=Training(max_epochs=1)), Committee()):
-        before = described(model)
+        before = text_of(model)
         with torch.random.fork_rng():
             model.fit(*blobs()) if isinstance(model, RandomForestClassifier) else model.fit(blobs())
-        assert described(model) == before
+        assert text_of(model) == before
 
 
 def test_a_slip_in_a_class_number_is_refused_before_anything_is_written(tmp_path):

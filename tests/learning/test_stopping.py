@@ -65,7 +65,7 @@ def test_the_first_rule_that_is_met_ends_a_run_and_is_written_down():
     reason = one.run(60, stop=[GainBelow(0), TargetAccuracy(0.6)])
     assert reason.startswith("accuracy 0.")
     assert 0 < one.n_labelled < 60
-    accuracies = [fit.metrics["accuracy"] for fit in one.history if fit.told]
+    accuracies = [fit.metrics["accuracy"] for fit in one.history if fit.revision]
     assert accuracies[-1] >= 0.6
     assert max(accuracies[:-1], default=0) < 0.6, "it would have stopped before"
     (stop,) = one.journal.stops(1)

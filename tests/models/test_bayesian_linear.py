@@ -13,8 +13,8 @@ from natsel.models.joint_beliefs import believe_both
 from natsel.models.processes.bayesian_linear import BayesianLinear
 from natsel.models.protocol import Together
 from natsel.objectives import EIG, Reading, read
-from natsel.objectives import jepig_gaussian as _jepig  # noqa: F401
 from natsel.objectives.jepig import JEPIG
+from natsel.objectives.readings.gaussian import jepig_gaussian as _jepig  # noqa: F401
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(15, 3))

@@ -13,12 +13,11 @@ from natsel.data.examples import Examples
 from natsel.memory import memory_budget
 from natsel.models.consistency import check_consistent
 from natsel.models.dropout.dropout import Dropout
-from natsel.models.dropout.lazy_convolution import Masked
-from natsel.models.dropout.lazy_flatten import Flat
-from natsel.models.dropout.lazy_sums import Sums, pooled
-from natsel.models.dropout.mask_plan import dropout_logits, evaluating, outputs_of, plan_of
+from natsel.models.dropout.lazy_convolutions import ChannelsLastMaps, MaskedMaps, SummedParts, max_pooled
+from natsel.models.dropout.mask_plan import dropout_logits, outputs_of, plan_of
 from natsel.models.dropout.masks import Draws, Masks
 from natsel.models.networks.architectures import emnist_cnn, mlp, mnist_cnn
+from natsel.models.networks.prediction import evaluating
 from natsel.models.networks.training import Training
 from natsel.seeds import derive
 
@@ -230,7 +229,7 @@ MULTIPLIED = {
 def test_factored_convolutions_are_convolutions(kind, monkeypatch):
     module, inputs = FACTORED[kind](), torch.randn(3, 1, 12, 12)
     expected = singly(module, inputs, 2, range(6))
-    monkeypatch.setattr(Masked, "make", None)  # nothing may need the numbers
+    monkeypatch.setattr(MaskedMaps, "compute", None)  # nothing may need the numbers
     plan = plan_of(module.eval(), inputs, 2, 6, CPU)
     assert plan.route == "together"
     close(dropout_logits(module, inputs, 2, range(6), "cpu"), expected)
@@ -253,7 +252,7 @@ def test_what_cannot_be_factored_is_multiplied_out(kind):
 )  # fmt: skip
 def test_pooling_is_max_pooling(shape, layout, settings):
     maps = torch.randn(shape, generator=torch.Generator().manual_seed(1)).contiguous(memory_format=layout)
-    assert torch.equal(pooled(maps, **settings), F.max_pool2d(maps, **settings))
+    assert torch.equal(max_pooled(maps, **settings), F.max_pool2d(maps, **settings))
 
 
 class Seen:
@@ -264,15 +263,15 @@ class Seen:
 def test_sums_pooled_one_point_after_another_are_sums_pooled(sides):
     parts, mask_K_C = torch.randn(3, 4, int(np.prod(sides))), torch.rand(5, 4)
     expected = (mask_K_C @ parts).view(15, *sides).permute(0, 3, 1, 2)
-    sums, seen = Sums(parts, mask_K_C, sides, Seen()), Seen()
+    sums, seen = SummedParts(parts, mask_K_C, sides, Seen()), Seen()
     assert sums.stride() == expected.stride()
-    close(pooled(sums, 2), F.max_pool2d(expected, 2))
-    assert not sums.made
-    close(pooled(sums, 2, 1), F.max_pool2d(expected, 2, 1))
-    assert sums.made
+    close(max_pooled(sums, 2), F.max_pool2d(expected, 2))
+    assert not sums.computed
+    close(max_pooled(sums, 2, 1), F.max_pool2d(expected, 2, 1))
+    assert sums.computed
     sums.relu_()
-    close(pooled(sums, 2), F.max_pool2d(expected.relu(), 2))
-    close(Sums(parts, mask_K_C, sides, seen).flatten(1), expected.flatten(1))
+    close(max_pooled(sums, 2), F.max_pool2d(expected.relu(), 2))
+    close(SummedParts(parts, mask_K_C, sides, seen).flatten(1), expected.flatten(1))
     assert seen.bytes == expected.nbytes
 
 
@@ -295,18 +294,18 @@ NOT_FLATTENED = {
 @pytest.mark.parametrize("kind", FLATTENED | NOT_FLATTENED)
 def test_flat_maps_pass_for_maps_with_channels_first(kind):
     maps, weight, bias = torch.randn(6, 3, 4, 2), torch.randn(5, 24), torch.randn(5)
-    lazy = Flat(maps.permute(0, 2, 3, 1).contiguous(), maps.shape, Seen())
+    lazy = ChannelsLastMaps(maps.permute(0, 2, 3, 1).contiguous(), maps.shape, Seen())
     way = (FLATTENED | NOT_FLATTENED)[kind]
     flat = way(lazy)
-    assert isinstance(flat, Flat) == (kind in FLATTENED)
+    assert isinstance(flat, ChannelsLastMaps) == (kind in FLATTENED)
     expected = way(maps)
-    found = flat.linear(weight, bias) if isinstance(flat, Flat) else F.linear(flat, weight, bias)
+    found = flat.linear(weight, bias) if isinstance(flat, ChannelsLastMaps) else F.linear(flat, weight, bias)
     close(found, F.linear(expected, weight, bias))
     close(flat + 0, expected)
 
 
 def test_flat_maps_changed_in_place_stay_changed():
-    flat = Flat(torch.ones(2, 1, 2, 3), (2, 6), Seen())
+    flat = ChannelsLastMaps(torch.ones(2, 1, 2, 3), (2, 6), Seen())
     flat.add_(1)
     close(flat.linear(torch.ones(1, 6)), torch.full((2, 1), 12.0))
 

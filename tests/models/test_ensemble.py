@@ -9,8 +9,9 @@ from natsel.beliefs import CategoricalSamples, GaussianSamples
 from natsel.data import Examples
 from natsel.memory import memory_budget
 from natsel.models import Deterministic, Ensemble, Training, mlp
+from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks import ensemble
-from natsel.models.networks.architectures import fingerprint, fresh, mnist_cnn
+from natsel.models.networks.architectures import fresh, mnist_cnn
 from natsel.models.networks.prediction import bytes_of, predict
 from natsel.models.networks.training import train
 from natsel.models.protocol import Model
@@ -42,7 +43,7 @@ def test_it_is_a_model_and_says_one_thing_a_member():
     assert belief.ids_N.tolist() == list(range(20))
     probs = belief.log_probs_N_K_C.exp()
     assert float(probs.std(1).max()) > 0.01  # members differ, without dropout by their seeds alone
-    assert len({fingerprint(module) for module in model.modules}) == 4
+    assert len({weights_fingerprint(module) for module in model.modules}) == 4
     assert (probs.mean(1).argmax(1).numpy() == VALIDATION.labels).mean() > 0.7
     assert [len(epochs) for epochs in model.epochs] == [4, 4, 4, 4]
 
@@ -216,10 +217,10 @@ def test_what_makes_no_sense_is_refused():
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     model = Deterministic(mlp(2, 3), QUICK, "cpu").fit(LABELLED)
-    before = fingerprint(*model.modules)
+    before = weights_fingerprint(*model.modules)
     with pytest.raises(ValueError, match=r"labelled: found no examples"):
         model.fit(LABELLED[:0])
-    assert fingerprint(*model.modules) == before
+    assert weights_fingerprint(*model.modules) == before
 
 
 def test_predictions_leave_modes_alone_and_use_no_dropout():

@@ -20,10 +20,10 @@ from natsel.models.processes.gaussian_process import GaussianProcess, is_gaussia
 from natsel.models.processes.joint_features import pivoted_cholesky
 from natsel.models.protocol import Model, Together
 from natsel.objectives import Reading, read
-from natsel.objectives import epig_gaussian as _epig  # noqa: F401
-from natsel.objectives import jepig_gaussian as _jepig  # noqa: F401
 from natsel.objectives.epig import EPIG
 from natsel.objectives.jepig import JEPIG
+from natsel.objectives.readings.gaussian import epig_gaussian as _epig  # noqa: F401
+from natsel.objectives.readings.gaussian import jepig_gaussian as _jepig  # noqa: F401
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(12, 2))

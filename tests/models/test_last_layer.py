@@ -14,8 +14,9 @@ from natsel.information.weights.evidence import evidence_precision
 from natsel.memory import memory_budget
 from natsel.models import BayesianLinear, Deterministic, Dropout, Ensemble, Frozen, Training, mlp
 from natsel.models.features.embeddings import Backbone
+from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.last_layer.last_layer import LastLayer, last_layer_head
-from natsel.models.networks.architectures import fingerprint, fresh
+from natsel.models.networks.architectures import fresh
 from natsel.models.protocol import Model
 
 QUICK = Training(max_epochs=4, epoch_samples=256, learning_rate=0.01)
@@ -119,7 +120,7 @@ def test_parts_chunks_and_modes_change_nothing():
     network = fresh(nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)), 0)
     network.train()
     network[1].eval()
-    marked = fingerprint(network)
+    marked = weights_fingerprint(network)
     model = LastLayer.around(network, LABELLED, device="cpu")
     inputs = blobs(300, 5).inputs
     whole = model.believe(inputs)
@@ -132,7 +133,7 @@ def test_parts_chunks_and_modes_change_nothing():
     assert told[-1] == (300, 300)
     assert network.training
     assert not network[1].training
-    assert fingerprint(network) == marked  # no batch statistics moved
+    assert weights_fingerprint(network) == marked  # no batch statistics moved
     assert len(network[4]._forward_pre_hooks) == len(network[4]._forward_hooks) == 0
 
 
@@ -265,7 +266,7 @@ def test_every_structure_believes_and_draws(structure):
     belief = model.believe(POOL)
     assert bool((log_det_eig(belief) > 0).all())
     assert bool(model.draws(POOL, 5).log_probs_N_K_C.isfinite().all())
-    assert belief.precision.weights == 18 if structure != "identity" else float(belief.precision.scale) == model.prior
+    assert belief.precision.n_weights == 18 if structure != "identity" else float(belief.precision.scale) == model.prior
     if structure == "low-rank":
         full = LastLayer(mlp(2, 3, hidden=(5,)), training=QUICK, device="cpu").fit(LABELLED).believe(POOL)
         torch.testing.assert_close(log_det_eig(belief), log_det_eig(full), rtol=1e-5, atol=1e-7)
@@ -302,7 +303,7 @@ def test_logistic_regression_is_all_last_layer(classes, intercept):
     said = model.predictive(POOL).log_probs_N_K_C[:, 0].exp().numpy()
     np.testing.assert_allclose(said, fitted.predict_proba(POOL.astype(np.float64)), atol=1e-8)
     train = model.believe(data.inputs)
-    torch.testing.assert_close(model.precision.dense(train.factors.weights), explicit_precision(train, 2.0))
+    torch.testing.assert_close(model.precision.dense(train.factors.n_weights), explicit_precision(train, 2.0))
     assert model.draws(POOL, 6).shape == (20, 6, classes)
 
 

@@ -19,9 +19,8 @@ from sklearn.preprocessing import StandardScaler
 import natsel
 import natsel.models
 from natsel.beliefs import CategoricalSamples, FisherFactors, GaussianFeatures, GaussianSamples, Targets
-from natsel.data import Examples, Pool
+from natsel.data import Examples
 from natsel.information.gaussians import mixture_variance
-from natsel.learning.online import Refit, learn_online
 from natsel.memory import memory_budget
 from natsel.models import BayesianLinear, GaussianProcess, GPyTorch, Gradients, LastLayer, ProbitGP, believe_both
 
@@ -130,7 +129,7 @@ def covariance(belief):
 
 
 def test_every_model_that_predicts_is_here():
-    offered = {getattr(natsel.models, name) for name in natsel.models._HOME}
+    offered = [getattr(natsel.models, name) for name in dir(natsel.models)]
     both = {model for model in offered if inspect.isclass(model) and hasattr(model, "predictive")}
     # Gradients believes rows over weights, which say nothing of labels: there is nothing to compare.
     assert both == {BayesianLinear, GaussianProcess, GPyTorch, ProbitGP, LastLayer, Gradients}
@@ -255,17 +254,3 @@ def test_pig_and_jpig_are_ratios_of_densities(make, kernel):
     for name, right in (("pig", pig), ("jpig", jpig)):
         found = natsel.score(name, pool, labels=POOL_LABELS, targets=Targets(targets, labels=TARGET_LABELS))
         np.testing.assert_allclose(found, right, atol=1e-5)
-
-
-@pytest.mark.parametrize("refit", [Refit(), Refit(every=1)], ids=["online", "fitted each time"])
-def test_learning_online_gets_as_good_as_a_fit(refit):
-    rng = np.random.default_rng(1)
-    inputs = rng.normal(size=(160, 2))
-    labels = values(inputs) + 0.1 * rng.normal(size=160)
-    test = Examples(inputs[60:], labels[60:])
-    pool, model = Pool(inputs[:60], labels=labels[:60]), BayesianLinear(100.0, 0.01)
-    run = learn_online(model, pool, k=5, budget=20, test=test, refit=refit)
-    predicted = model.fit(pool.labelled()).predictive(test.inputs)
-    assert run.steps[-1].metrics["rmse"] == pytest.approx(natsel.evaluation.rmse(expected(predicted), test.labels))
-    assert run.steps[-1].metrics["rmse"] < 0.13
-    assert run.steps[-1].metrics["nll"] < -0.5

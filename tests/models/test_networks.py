@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from natsel.models.networks.architectures import emnist_cnn, fingerprint, fresh, mlp, mnist_cnn
-from natsel.models.networks.randomness import seeded
+from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.networks.architectures import emnist_cnn, fresh, mlp, mnist_cnn, seeded
 
 
 def published_mnist(ours):
@@ -108,22 +108,22 @@ class Bare(nn.Module):
 @pytest.mark.parametrize("network", [mlp(3, 2), WithBuffers(), mnist_cnn, lambda: mlp(3, 2)])
 def test_fresh_weights_are_decided_by_the_seed_alone(network):
     before = torch.get_rng_state()
-    one, same, other = (fingerprint(fresh(network, seed)) for seed in (0, 0, 1))
+    one, same, other = (weights_fingerprint(fresh(network, seed)) for seed in (0, 0, 1))
     assert one == same != other
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_a_trained_module_forgets_and_the_given_one_stays():
     network = WithBuffers()
-    expected = fingerprint(fresh(network, 5))
+    expected = weights_fingerprint(fresh(network, 5))
     with torch.no_grad():
         for tensor in network.state_dict().values():
             tensor.add_(1)
-    kept = fingerprint(network)
+    kept = weights_fingerprint(network)
     again = fresh(network, 5)
-    assert fingerprint(again) == expected
+    assert weights_fingerprint(again) == expected
     assert int(again.norm.num_batches_tracked) == 0
-    assert fingerprint(network) == kept
+    assert weights_fingerprint(network) == kept
 
 
 def test_networks_that_cannot_start_afresh_are_refused():
@@ -140,13 +140,13 @@ def test_networks_that_cannot_start_afresh_are_refused():
 
 def test_fingerprints_see_every_number():
     network = fresh(WithBuffers(), 0)
-    seen = {fingerprint(network)}
+    seen = {weights_fingerprint(network)}
     for tensor in network.state_dict().values():
         with torch.no_grad():
             tensor.view(-1)[0] += 1
-        seen.add(fingerprint(network))
+        seen.add(weights_fingerprint(network))
     assert len(seen) == 1 + len(network.state_dict())
-    assert fingerprint(network, network) not in seen
+    assert weights_fingerprint(network, network) not in seen
 
 
 def test_borrowed_randomness_is_given_back_even_after_a_failure():

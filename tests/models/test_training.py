@@ -12,10 +12,21 @@ from torch.nn import functional as F
 from natsel.data import Examples, balanced_start, load
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import dropout_logits, mean_outputs
-from natsel.models.networks.architectures import fingerprint, fresh, mlp, mnist_cnn
-from natsel.models.networks.outcomes import Outcome
+from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.networks.architectures import fresh, mlp, mnist_cnn
+from natsel.models.networks.outputs import Classes, outputs_for_labels, outputs_from_tensor
 from natsel.models.networks.prediction import predict
-from natsel.models.networks.training import BATCHBALD, QUICK, STOCHASTIC, Epoch, Training, kept_epoch, outcome_of, train
+from natsel.models.networks.training import (
+    BATCHBALD,
+    QUICK,
+    STOCHASTIC,
+    Epoch,
+    Training,
+    _optimiser,
+    kept_epoch,
+    train,
+    trained_outputs,
+)
 from natsel.seeds import derive
 
 
@@ -61,7 +72,7 @@ def test_numbers_too_are_judged_by_the_mean_of_draws():
     network, validation = fresh(mlp(1, 1), 0), line(80, 1)
     epochs = train(network, line(40, 0), validation, replace(SHORT, validation_draws=9), seed=3, device="cpu")
     outputs_N_K = dropout_logits(network, validation.inputs, derive(3, "validation"), range(9), "cpu")[..., 0]
-    targets_N = Outcome.of(line(40, 0).labels).targets(validation.labels, torch.device("cpu"))
+    targets_N = outputs_for_labels(line(40, 0).labels).targets(validation.labels, torch.device("cpu"))
     expected = float((outputs_N_K.mean(1) - targets_N).square().mean())
     assert kept_epoch(epochs).validation_loss == pytest.approx(expected, rel=1e-5)
 
@@ -86,7 +97,7 @@ def test_learns_numbers_in_their_own_units():
     labelled, validation, test = line(80, 0), line(200, 1), line(500, 2)
     network = fresh(mlp(1, 1, dropout=0.0), 0)
     epochs = train(network, labelled, validation, Training(max_epochs=40, learning_rate=0.01), device="cpu")
-    outcome = outcome_of(labelled, epochs)
+    outcome = trained_outputs(labelled, epochs)
     with torch.no_grad():
         belief = outcome.belief(network.eval()(torch.from_numpy(test.inputs))[:, None], "one")
     error = belief.mean_N_K[:, 0].numpy() - test.labels
@@ -105,7 +116,7 @@ def test_a_fit_is_decided_by_its_seed_and_leaves_the_global_generators_alone():
         epochs = train(network, blobs(30, 0), blobs(20, 1), SHORT, seed=seed, device="cpu")
         assert torch.equal(before, torch.get_rng_state())
         np.testing.assert_array_equal(numpy_before, np.random.get_state()[1])  # noqa: NPY002
-        return epochs, fingerprint(network)
+        return epochs, weights_fingerprint(network)
 
     first = fitted(4)
     torch.rand(3)  # what else was drawn must not matter
@@ -294,10 +305,12 @@ def test_settings_are_checked(wrong, said):
 
 
 def test_outcomes_survive_being_stored():
-    outcome = Outcome.of(np.array([1.5, 2.5, 9.0])).with_noise(0.3)
-    assert Outcome.from_tensor(outcome.as_tensor()) == outcome
-    assert Outcome.from_tensor(Outcome().as_tensor()) == Outcome.of(np.array([True, False])) == Outcome.of([1, 2])
-    assert Outcome.of([2.0, 2.0]).scale == 1.0
+    outputs = outputs_for_labels(np.array([1.5, 2.5, 9.0])).with_noise(0.3)
+    assert outputs_from_tensor(outputs.as_tensor()) == outputs
+    classes = Classes()
+    assert outputs_from_tensor(classes.as_tensor()) == outputs_for_labels([True, False]) == outputs_for_labels([1, 2])
+    assert outputs_for_labels([1, 2]) == classes
+    assert outputs_for_labels([2.0, 2.0]).scale == 1.0
 
 
 def test_the_kept_epoch_is_the_first_of_the_best():
@@ -330,8 +343,30 @@ def test_on_an_accelerator_too_a_fit_is_decided_by_its_seed():
     for _ in range(2):
         network = fresh(mnist_cnn, 1)
         epochs = train(network, pictures, pictures, Training(max_epochs=3), seed=1, device="cuda")
-        found.append((epochs, fingerprint(network)))
+        found.append((epochs, weights_fingerprint(network)))
     assert found[0] == found[1]
     assert torch.equal(before[0], torch.cuda.get_rng_state())
     assert torch.equal(before[1], torch.get_rng_state())
     assert not torch.backends.cudnn.deterministic
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_steps_are_those_of_the_formula(name, decay, dtype):
+    weight = torch.tensor([0.5, -1.0], dtype=dtype, requires_grad=True)
+    optimiser = _optimiser([weight], Training(learning_rate=0.05, weight_decay=decay, optimiser=name))
+    expected, mean, square = weight.detach().clone(), torch.zeros(2, dtype=dtype), torch.zeros(2, dtype=dtype)
+    for step in range(1, 5):
+        (weight - step).square().sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        gradient = 2 * (expected - step) + (0 if name == "adamw" else decay * expected)
+        if name == "sgd":
+            mean = 0.9 * mean + gradient
+            expected = expected - 0.05 * mean
+        else:
+            mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+            kept = expected * (1 - 0.05 * decay) if name == "adamw" else expected
+            expected = kept - 0.05 * (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)).sqrt() + 1e-8)
+        torch.testing.assert_close(weight.detach(), expected, rtol=1e-5, atol=1e-6)

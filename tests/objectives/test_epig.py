@@ -1,4 +1,4 @@
-"""EPIG and JEPIG read from categorical draws: golden values, enumeration, batches, and the properties of spec 06."""
+"""EPIG and JEPIG read from categorical draws: golden values, enumeration, batches, and properties."""
 
 import itertools
 import math
@@ -152,7 +152,7 @@ def test_golden_reweighting():
 
 
 def test_golden_total_correlation():
-    """Property 10: EPIG = JEPIG/E + (TC[Y*] − TC[Y*|Y])/E."""
+    """EPIG = (JEPIG + TC[Y*] − TC[Y*|Y]) / M (docs/theory/epig-jepig.md, 9)."""
     case = GOLDEN["epig_jepig_total_correlation"]
     candidate, about = logs([case["inputs"]["candidate_K_C"]]), logs(case["inputs"]["probs_M_K_C"])
     expected = case["expected"]
@@ -186,7 +186,7 @@ def test_scores_and_values_by_enumeration(seed, draws, classes, about):
 @given(seed=seeds)
 @settings(max_examples=15, deadline=None)
 def test_gains_are_differences_and_the_rest_is_bounded(seed):
-    """Monotone (property 19), whatever is taken; `remaining` is never less than what others can add."""
+    """Monotone, whatever is taken; `remaining` is never less than what others can add."""
     pool, about, log_weights_K = made(seed, 5, 3, 4, 3)
     for objective, work in ((EPIG(rows=4096), mean_information), (JEPIG(), information)):
         state, taken = state_of(objective, pool, about, log_weights_K), []
@@ -238,13 +238,13 @@ def test_thinned_rows_are_right_on_average(seed):
     assert ((stacked.mean(0) - expected).abs() < 5 * error + 1e-12).all()
 
 
-# Properties of spec 06.
+# Properties: docs/theory/epig-jepig.md, 16.
 
 
 @given(seed=seeds, about=st.integers(1, 4))
 @settings(max_examples=25, deadline=None)
 def test_jepig_lies_between_epig_and_bald(seed, about):
-    """Properties 9, 10 and 11."""
+    """Between the best single target and BALD, in any order; for one target EPIG; the rest is total correlation."""
     pool, aims, log_weights_K = made(seed, 4, about, 5, 2)
     joint_N = state_of(JEPIG(), pool, aims, log_weights_K).scores()
     alone_N_M = torch.stack([state_of(EPIG(), pool, one[None], log_weights_K).scores() for one in aims], 1)
@@ -273,7 +273,7 @@ def test_jepig_lies_between_epig_and_bald(seed, about):
 
 @pytest.mark.parametrize("objective", [EPIG(), JEPIG(), EPIGChi2()])
 def test_constant_targets_are_worth_nothing(objective):
-    """Property 12, whatever BALD is."""
+    """EPIG and JEPIG are 0 there, whatever BALD is."""
     pool, about, _ = made(0, 4, 3, 6, 3, zeros=False)
     constant = about[:, :1].expand(-1, 6, -1)
     assert float(state_of(objective, pool, constant).scores().max()) < 1e-15
@@ -281,7 +281,7 @@ def test_constant_targets_are_worth_nothing(objective):
 
 
 def test_xor_is_learned_only_together():
-    """Property 18: neither is submodular, and greedy finds a partner only once the first is taken."""
+    """Neither is submodular, and greedy finds a partner only once the first is taken."""
     pool, about, _ = tables("xor_synergy")
     for objective in (EPIG(), JEPIG()):
         state = state_of(objective, pool, about)
@@ -298,7 +298,7 @@ def test_xor_is_learned_only_together():
 
 @pytest.mark.parametrize("objective", [EPIG(), JEPIG()])
 def test_one_greedy_pick_is_the_best_score(objective):
-    """Property 20."""
+    """Greedy search for one point finds the argmax, as top-k does."""
     for seed in range(8):
         pool, about, log_weights_K = made(seed, 300, 3, 6, 3, zeros=seed % 2 == 0)
         belief, targets = believe(pool, log_weights_K), believe(about, log_weights_K)
@@ -311,7 +311,7 @@ def test_one_greedy_pick_is_the_best_score(objective):
 @pytest.mark.parametrize("objective", [EPIG(), JEPIG(), EPIGChi2()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_memory_changes_nothing(objective, dtype):
-    """Property 21."""
+    """Chunks over candidates and targets change nothing beyond rounding."""
     pool, about, log_weights_K = made(3, 40, 5, 6, 3)
     pool, about = pool.to(dtype), about.to(dtype)
     whole_N = state_of(objective, pool, about, log_weights_K).scores()

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dense_fisher as fisher
 import natsel
 from golden_values import golden
 from made_weight_space import dense, golden_belief, random_belief, state, tensor
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures, Targets
-from natsel.information.weights import fisher_information as fisher
 from natsel.information.weights.precision import Dense, Kronecker, LowRank
 from natsel.objectives import EIG, EPIG, JEPIG
 from natsel.objectives.epig import EPIGJensen
@@ -293,7 +293,10 @@ def test_bounds_stated_on_jointly_gaussian_features_hold(bounded, exact):
     width=st.integers(1, 4),
 )
 def test_chain_of_inequalities(seed, kind, held, classes, width):
-    """0 ≤ EPIG ≤ Jensen ≤ JEPIG ≤ EIG ≤ trace, JEPIG ≤ M·Jensen, and every log-determinant ≤ its trace (spec 08, D)."""
+    """0 ≤ EPIG ≤ Jensen ≤ JEPIG ≤ EIG ≤ trace, JEPIG ≤ M·Jensen, and every log-determinant ≤ its trace.
+
+    docs/theory/weight-space.md, 5.2.
+    """
     if held == "low-rank" and classes * width < 3:
         return
     if kind in ("rows", "gaussian") and held in ("kronecker", "low-rank"):
@@ -350,7 +353,7 @@ def test_reparametrised_features_change_nothing():
 
 
 def test_a_diagonal_precision_is_between():
-    """EIG ≤ Σ ½ ln(1 + F_kk/H_kk) ≤ trace, where H is diagonal (spec 08, 20)."""
+    """EIG ≤ Σ ½ ln(1 + F_kk/H_kk) ≤ trace, where H is diagonal (docs/theory/weight-space.md, 4)."""
     belief = random_belief("softmax", "diagonal", points=9)
     fisher_N_P_P, held_P_P = dense(belief)
     between_N = 0.5 * (fisher_N_P_P.diagonal(dim1=1, dim2=2) / held_P_P.diagonal()).log1p().sum(1)

@@ -264,7 +264,7 @@ def test_geometry_of_the_information_gain(shape, kind, held):
     pool, _ = made(shape, kind, held)
     found = state(EIG(), pool)
     rows_N_R_P = pool.factors.explicit(slice(None))
-    inverse_P_P = torch.linalg.inv(pool.precision.dense(pool.factors.weights))
+    inverse_P_P = torch.linalg.inv(pool.precision.dense(pool.factors.n_weights))
     kernel_N_N = torch.einsum("arp,pq,brq->ab", rows_N_R_P, inverse_P_P, rows_N_R_P)
     everyone = torch.arange(len(pool))
     for position in (None, 1, 0):
@@ -291,7 +291,7 @@ def test_lengths_of_gradients_are_those_of_badge():
     torch.testing.assert_close(found.kernel(everyone, everyone), kernel_N_N, rtol=1e-10, atol=1e-12)
     embedded_N_P = (residuals_N_C[:, :, None] * features_N_D[:, None]).flatten(1)
     torch.testing.assert_close(found.distances(3), torch.cdist(embedded_N_P, embedded_N_P)[3].square())
-    assert found.blocks.kernel is (pool.factors.weights > 6)
+    assert found.blocks.kernel is (pool.factors.n_weights > 6)
 
 
 def test_blocks_take_what_rounding_puts_beyond_one():

@@ -186,7 +186,7 @@ def test_the_memory_budget_changes_nothing(budget):
     assert torch.allclose(chunked.scores, whole.scores, rtol=0, atol=1e-12)
 
 
-# Draws of Gaussians: moment-matched, spec 06 Q1.3.
+# Draws of Gaussians: moment-matched (docs/theory/epig-jepig.md, 2).
 
 
 @settings(deadline=None, max_examples=50)
@@ -266,7 +266,8 @@ def test_a_draw_of_weight_zero_changes_nothing():
     assert torch.allclose(a.scores, b.scores, atol=1e-12)
 
 
-# Golden values of spec 09 (black boxes; maxdiag = bald, maxdet = batchbald) and spec 06 (Gaussian processes).
+# Golden values of black boxes (Kirsch 2023; maxdiag = bald, maxdet = batchbald) and of Gaussian processes
+# (docs/theory/epig-jepig.md, 13).
 
 
 def black_box(case):

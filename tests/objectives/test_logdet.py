@@ -116,7 +116,7 @@ def test_golden_pairs_can_tell_more_than_their_points():
 
 
 def test_golden_gradients_under_hard_labels():
-    """The hard labels of the spec, and similarities whitened by the posterior as rows."""
+    """Hard labels, and similarities whitened by the posterior as rows."""
     case = GOLDEN["one_sample_bias"]
     weight_C_D, pool_N_D = (
         torch.tensor(case["inputs"][n], dtype=torch.float64) for n in ("weight_C_D", "features_pool_N_D")

@@ -14,11 +14,11 @@ from golden_values import golden, logs, random_draws
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples, Greedy, Method, Targets, TopK, score, select
 from natsel.information.known_labels import jpig, pig, targets_posterior
 from natsel.information.predictive_information import epig
+from natsel.objectives.objective import Reading, read
 from natsel.objectives.pig import JPIG, PIG
-from natsel.objectives.protocol import Reading, read
 
 CASES = golden("07-rho")
-SHARED = ["spec_table", "weighted_draws", "negative_information_gain", "one_draw", "single_holdout_point", "zeros"]
+SHARED = ["shared_table", "weighted_draws", "negative_information_gain", "one_draw", "single_holdout_point", "zeros"]
 
 
 def likelihood(probs_N_K_C, labels_N):

@@ -1,4 +1,4 @@
-"""k-DPP: batches as probable as the volume they span, exactly and by swaps, and what happens without enough volume."""
+"""k-DPP: batches as probable as the volume they span, and what happens without enough volume."""
 
 import math
 from collections import Counter
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import natsel
 from natsel.search import KDPP
 from natsel.search.dpp import log_symmetric
-from natsel.search.swaps import drawn_by
 
 
 class Rows:
@@ -84,45 +83,18 @@ def test_all_orders_of_a_set_are_equally_likely():
     agree(found, dict.fromkeys(permutations(range(3)), 1 / 6), draws)
 
 
-def test_swaps_tend_to_the_same_law():
-    """From any start: with none the batches are those of the pivoted factorisation, which is another law."""
-    row_N_D, draws = rows(6, 4), 500
-    expected = law(row_N_D, 3)
-    found = Counter()
-    for seed in range(draws):
-        picks = run(Rows(row_N_D), 3, seed, KDPP(limit=0, steps=50))
-        found[tuple(sorted(picks.positions.tolist()))] += 1
-        assert picks.log_prob is None
-        assert "50 swaps" in picks.notes[0]
-    agree(found, expected, draws)
-    start = Counter(
-        tuple(sorted(run(Rows(row_N_D), 3, seed, KDPP(limit=0, steps=0)).positions.tolist())) for seed in range(draws)
-    )
-    off = sum(abs(start[chosen] / draws - chance) for chosen, chance in expected.items())
-    assert off > 0.1, "without swaps the test could not tell"
-
-
-def test_swaps_through_many_blocks_keep_the_inverse(monkeypatch):
-    monkeypatch.setattr("natsel.search.swaps.PROPOSALS", 7)
-    state = Rows(rows(40, 12))
-    few = run(state, 6, 1, KDPP(limit=0, steps=200)).positions.tolist()
-    monkeypatch.setattr("natsel.search.swaps.PROPOSALS", 512)
-    assert run(state, 6, 1, KDPP(limit=0, steps=200)).positions.tolist() == few
-
-
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.lists(st.integers(-2, 2), min_size=3, max_size=3), min_size=1, max_size=7),
-    st.sampled_from([KDPP(), KDPP(limit=0), KDPP(limit=0, steps=20)]),
     st.integers(0, 10**6),
     st.data(),
 )
-def test_copies_and_missing_directions_are_met(grid, search, seed, data):
+def test_copies_and_missing_directions_are_met(grid, seed, data):
     """Whole numbers, full of copies, zeros and rows that depend on each other."""
     allowed = data.draw(st.lists(st.booleans(), min_size=len(grid), max_size=len(grid)))
     k = data.draw(st.integers(0, sum(allowed)))
     row_N_D = torch.tensor(grid).double()
-    picks = run(Rows(row_N_D), k, seed, search, allowed)
+    picks = run(Rows(row_N_D), k, seed, allowed=allowed)
     order = picks.positions.tolist()
     assert len(set(order)) == k
     assert all(allowed[position] for position in order)
@@ -131,8 +103,7 @@ def test_copies_and_missing_directions_are_met(grid, search, seed, data):
     assert spanned == min(k, rank), "no volume was left lying about"
     said = [note for note in picks.notes if note.startswith("kernel: ")]
     assert len(said) == (k > rank)
-    if search.limit:
-        assert picks.log_prob <= 1e-9
+    assert picks.log_prob <= 1e-9
 
 
 def test_a_batch_beyond_the_rank_says_so_and_is_filled_at_random():
@@ -151,17 +122,15 @@ def test_a_batch_beyond_the_rank_says_so_and_is_filled_at_random():
     agree(found, expected, draws)
 
 
-@pytest.mark.parametrize("search", [KDPP(), KDPP(limit=0, steps=4)])
-def test_points_that_were_nearly_drawn_are_filled_in_as_often_as_others(search):
+def test_points_that_were_nearly_drawn_are_filled_in_as_often_as_others():
     row_N_D, draws = torch.tensor([[1.0], [1.0], [0.0], [0.0]]), 800
-    found = Counter(tuple(run(Rows(row_N_D), 2, seed, search).positions.tolist()) for seed in range(draws))
+    found = Counter(tuple(run(Rows(row_N_D), 2, seed).positions.tolist()) for seed in range(draws))
     agree(found, {(one, two): 1 / 6 for one in (0, 1) for two in range(4) if two != one}, draws)
 
 
 def test_nothing_at_all_is_filled_at_random():
-    for search in (KDPP(), KDPP(limit=0)):
-        batches = {tuple(run(Rows(torch.zeros(5, 2)), 2, seed, search).positions.tolist()) for seed in range(30)}
-        assert len(batches) > 10
+    batches = {tuple(run(Rows(torch.zeros(5, 2)), 2, seed).positions.tolist()) for seed in range(30)}
+    assert len(batches) > 10
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-8, 1e8, 1e100])
@@ -182,30 +151,11 @@ def test_symmetric_polynomials():
             assert float(table[count, size]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_proposals_never_hit_points_of_no_length():
-    weights = torch.tensor([0.0, 0.1, 0.0, 0.3, 0.0])
-    uniform = torch.cat([torch.linspace(0, 1, 1001), torch.tensor([1 - 2**-53])]).double()
-    assert set(drawn_by(weights, uniform).tolist()) == {1, 3}
-
-
-def test_large_pools_in_seconds_and_better_than_chance():
-    state = Rows(rows(5000, 64))
-    picks = run(state, 20)
-    assert picks.log_prob is None
-    assert "5,000 candidates by 300 swaps" in picks.notes[0]
-
-    def volume(positions):
-        return float(torch.logdet(state.kernel(positions, positions)))
-
-    chance = [volume(torch.randperm(5000, generator=torch.Generator().manual_seed(seed))[:20]) for seed in range(20)]
-    assert volume(picks.positions) > max(chance)
-
-
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match=r"^limit: expected a whole number of at least 0, found -1; "):
+    with pytest.raises(ValueError, match=r"^limit: expected a whole number of at least 1, found -1; "):
         KDPP(limit=-1)
-    with pytest.raises(ValueError, match=r"^steps: expected a whole number of at least 0 or None, found -5; "):
-        KDPP(steps=-5)
+    with pytest.raises(ValueError, match=r"^k-DPP: found 6 candidates, .*pass at most 5 .*use badge, or raise KDPP"):
+        run(Rows(rows(6, 3)), 2, search=KDPP(limit=5))
     with pytest.raises(ValueError, match=r"^k: asked for 3 of 2"):
         run(Rows(rows(2, 2)), 3)
     with pytest.raises(ValueError, match=r"^sizes: nan at position 0"):

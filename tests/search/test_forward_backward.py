@@ -16,7 +16,7 @@ from natsel.search import ForwardBackward, Greedy
 class Cover:
     """Points are sets of items, worth the items they cover together."""
 
-    submodular, exact, remaining, worth_racing = True, True, math.inf, False
+    submodular, exact, remaining, prefers_racing = True, True, math.inf, False
 
     def __init__(self, sets):
         self.sets, self.taken, self.asked = [frozenset(items) for items in sets], [], 0

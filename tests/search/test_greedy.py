@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import natsel
 from natsel import EIG, CategoricalSamples, Greedy, Method
 from natsel.information import joint_mutual_information
-from natsel.information.joint import DynamicJointEntropy, joint_mutual_information_sampled
+from natsel.information.joint_labels import DynamicJointEntropy, joint_mutual_information_sampled
 from natsel.objectives import Reading, read
 from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 from natsel.search import greedy as greedy_module
@@ -22,7 +22,7 @@ from natsel.search.race import race
 class Cover:
     """Points are sets of items; a point adds the weight of the items no earlier point had."""
 
-    submodular, exact, remaining, worth_racing = True, True, math.inf, False
+    submodular, exact, remaining, prefers_racing = True, True, math.inf, False
 
     def __init__(self, sets, weights=None):
         self.sets, self.weights = sets, weights or {}
@@ -199,7 +199,7 @@ class Track:
         self.ran = [0] * len(levels)
         self.in_double = 0
 
-    submodular, exact, remaining, total, worth_racing = True, False, math.inf, 0.0, True
+    submodular, exact, remaining, total, prefers_racing = True, False, math.inf, 0.0, True
 
     @property
     def level_count(self):
@@ -219,7 +219,7 @@ class Track:
         self.ran[level] += len(positions)
         return (self.term_N_R[positions][:, rows] * share).float()
 
-    def doubt(self, level):
+    def rejection_probs(self, level):
         rows, share = self.levels[level]
         return torch.full((int(rows.sum()),), 1 - 1 / share)
 
@@ -421,7 +421,7 @@ def test_exact_copies_tie_to_the_lower_position():
     belief = CategoricalSamples(half.log_probs_N_K_C.repeat(2, 1, 1))
     for forced in (False, True):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(CategoricalEIG, "worth_racing", property(lambda state, forced=forced: forced))
+            patch.setattr(CategoricalEIG, "prefers_racing", property(lambda state, forced=forced: forced))
             taken = batchbald(belief, 8).indices.tolist()
         for place, position in enumerate(taken):
             assert position < 100 or position - 100 in taken[:place]
@@ -434,7 +434,7 @@ def test_a_pool_of_copies_is_taken_from_the_front():
 
 @pytest.mark.parametrize("draws", [1, 3])
 def test_points_that_tell_nothing_are_taken_from_the_front(draws):
-    """One draw, or draws that agree: all gains are 0, and ties go to the lower position (spec 03, A1)."""
+    """One draw, or draws that agree: all gains are 0, and ties go to the lower position."""
     shared = pool(0, 500, 1, 7).log_probs_N_K_C.expand(-1, draws, -1)
     selection = batchbald(CategoricalSamples(shared), 5)
     assert selection.indices.tolist() == [0, 1, 2, 3, 4]
@@ -494,7 +494,7 @@ def test_terms_sum_to_the_gains_at_the_last_level(spread):
     assert not state.exact
     assert torch.allclose(state.terms(everyone, last).sum(1).double(), state.gains(everyone), rtol=0, atol=2e-6)
     assert state.terms(everyone[:7], last).shape == (7, state.rows.count)
-    assert state.doubt(last).shape == (state.rows.count,)
+    assert state.rejection_probs(last).shape == (state.rows.count,)
 
 
 def test_rough_levels_have_fewer_rows_and_are_near():
@@ -510,11 +510,11 @@ def test_rough_levels_have_fewer_rows_and_are_near():
 def test_doubt_is_zero_for_certain_rows_only():
     exact = raced_state(rows=4096, taken=(3, 14))
     assert exact.exact
-    assert float(exact.doubt(exact.level_count - 1).max()) == 0.0
+    assert float(exact.rejection_probs(exact.level_count - 1).max()) == 0.0
     thinned = raced_state()
-    doubt_R = thinned.doubt(thinned.level_count - 1)
-    assert bool(((doubt_R >= 0) & (doubt_R < 1)).all())
-    assert torch.equal(doubt_R == 0, thinned.rows.kept_R == 1)
+    rejection_prob_R = thinned.rejection_probs(thinned.level_count - 1)
+    assert bool(((rejection_prob_R >= 0) & (rejection_prob_R < 1)).all())
+    assert torch.equal(rejection_prob_R == 0, thinned.rows.kept_R == 1)
 
 
 def test_bounds_are_bald_and_no_gain_is_larger():
@@ -568,7 +568,7 @@ def test_the_fast_path_achieves_what_plain_greedy_does(count, draws, classes, k,
     reference = plain_greedy(belief, k, count=2000)
     for position in reference[:-1]:
         state.add(position)
-    assert state.worth_racing
+    assert state.prefers_racing
     assert not state.exact
 
     def judged(batch):
@@ -610,8 +610,8 @@ def test_the_graded_pool_has_clear_margins():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_racing_and_looking_agree_on_certain_rows(seed):
     belief = graded_pool(seed)
-    raced = picks_under(belief, 5, 4096, worth_racing=property(lambda state: True))
-    looked = picks_under(belief, 5, 4096, worth_racing=property(lambda state: False))
+    raced = picks_under(belief, 5, 4096, prefers_racing=property(lambda state: True))
+    looked = picks_under(belief, 5, 4096, prefers_racing=property(lambda state: False))
     assert raced.indices.tolist() == looked.indices.tolist()
     assert torch.allclose(raced.scores, looked.scores, rtol=0, atol=1e-10)
     assert torch.allclose(raced.gaps, looked.gaps, rtol=0, atol=1e-5)
@@ -622,8 +622,8 @@ def test_racing_and_looking_agree_on_certain_rows(seed):
 def test_lazy_and_not_lazy_agree(seed, monkeypatch):
     belief = graded_pool(seed)
     looking = property(lambda state: False)
-    lazy = picks_under(belief, 5, 4096, worth_racing=looking)
-    full = picks_under(belief, 5, 4096, worth_racing=looking, submodular=False)
+    lazy = picks_under(belief, 5, 4096, prefers_racing=looking)
+    full = picks_under(belief, 5, 4096, prefers_racing=looking, submodular=False)
     assert lazy.indices.tolist() == full.indices.tolist()
     assert torch.equal(lazy.scores, full.scores)
 
@@ -632,9 +632,9 @@ def test_lazy_and_not_lazy_agree(seed, monkeypatch):
         return race(state, bound_N)
 
     racing = property(lambda state: True)
-    lazy = picks_under(belief, 5, 4096, worth_racing=racing)
+    lazy = picks_under(belief, 5, 4096, prefers_racing=racing)
     monkeypatch.setattr(greedy_module, "race", forgetful)
-    full = picks_under(belief, 5, 4096, worth_racing=racing)
+    full = picks_under(belief, 5, 4096, prefers_racing=racing)
     assert lazy.indices.tolist() == full.indices.tolist()
 
 

@@ -102,7 +102,7 @@ def test_the_sets_foreseen_are_those_asked_for():
         submodular=True,
         exact=True,
         remaining=math.inf,
-        worth_racing=False,
+        prefers_racing=False,
         total=0.0,
         bounds=lambda: torch.ones(9, dtype=torch.float64),
         gains=lambda positions: torch.ones(len(positions), dtype=torch.float64),

@@ -13,7 +13,7 @@ import natsel
 from natsel.beliefs import Targets
 from natsel.objectives import EPIG, Reading, read
 from natsel.search import Greedy, TopK
-from natsel.search.greedy import glance
+from natsel.search.greedy import best_by_shortlist
 from natsel.search.shortlist import shortlist
 from natsel.search.topk import stable_top_k
 
@@ -95,10 +95,10 @@ def test_ties_go_to_the_lower_position():
     ceiling_N = score_N.clone()
     ceiling_N[499] = 9.0  # looked at first
     assert TopK()(Watched(score_N, ceiling_N), 2, everyone(500), torch.Generator()).positions.tolist() == [7, 123]
-    assert glance(Watched(score_N, ceiling_N), everyone(500)).position == 7
+    assert best_by_shortlist(Watched(score_N, ceiling_N), everyone(500)).position == 7
     score_N[499] += 1e-12  # no more than rounding
-    assert glance(Watched(score_N, ceiling_N), everyone(500)).position == 7
-    assert glance(Watched(score_N, ceiling_N), everyone(500)).gap == pytest.approx(0, abs=1e-10)
+    assert best_by_shortlist(Watched(score_N, ceiling_N), everyone(500)).position == 7
+    assert best_by_shortlist(Watched(score_N, ceiling_N), everyone(500)).gap == pytest.approx(0, abs=1e-10)
 
 
 def test_a_ceiling_at_the_worst_pick_is_looked_at():

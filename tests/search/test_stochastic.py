@@ -215,7 +215,7 @@ def test_golden_constants():
     assert close(share, expected["softmax_share_of_1000_points_at_1_nat_with_59000_at_0_beta1"])
 
 
-# The law (properties 1-3)
+# The law
 
 SCORES = [0.5, 0.2, 0.1, 0.0]
 SEARCHES = [cls(beta=beta) for cls in MODES.values() for beta in (1.0, 2.0)]
@@ -268,7 +268,7 @@ def test_gumbel_is_closed_under_affine_maps(alpha, shift):
     assert stats.kstest(moved.numpy(), stats.gumbel_r(loc=shift, scale=alpha * 1.03).cdf).pvalue < SURE
 
 
-# Identities under shared noise (properties 4-8)
+# Identities under shared noise
 
 finite = st.floats(-5, 5, allow_subnormal=False)
 positive = st.floats(1e-3, 10)
@@ -390,7 +390,7 @@ def test_exhausted_fill_is_uniform(search):
     assert chi_square([[order[2:] for order in found].count(o) for o in orders], [1 / 6] * 6, draws) > SURE
 
 
-# Mechanics (properties 9-12, 15)
+# Mechanics
 
 any_score = st.one_of(finite, st.sampled_from([0.0, INF, -INF]))
 any_search = st.sampled_from(

@@ -68,8 +68,8 @@ def test_a_run_goes_on_without_its_checkpoints_and_predictions(tmp_path, loss):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with Journal(tmp_path / "cut.db") as journal:
-            told = journal.kept(1, "weights")
-            assert journal.fetch(1, "weights", told[-1]) is not None
+            revisions = journal.kept(1, "weights")
+            assert journal.fetch(1, "weights", revisions[-1]) is not None
 
 
 @pytest.mark.parametrize("first", ["run.artefacts", "run.db"])

@@ -15,8 +15,8 @@ NOTES = {"points": 5, "classes": ["a", "b"]}
 TERMS = Terms(pool="some data", method="bald", k=2, seed=0, config={"candidates": None}, notes=NOTES, natsel="1")
 
 
-def batch(*ids, told=0, who=""):
-    return Ask(tuple(Acquisition(id, 0.5) for id in ids), "bald", seed=7, told=told, who=who)
+def batch(*ids, revision=0, who=""):
+    return Ask(tuple(Acquisition(id, 0.5) for id in ids), "bald", seed=7, revision=revision, who=who)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_everything_comes_back(journal, state):
     assert journal.ask(state, asked) == 1
     journal.tell(state, [3], [1], skipped=[5], who="anna")
     journal.record_round(state.run, 1, 1, {"accuracy": 0.5, "nll": math.inf, "odd": math.nan}, {"fit": 2.0})
-    journal.ask(state, batch(9, 8, told=1))
+    journal.ask(state, batch(9, 8, revision=1))
     journal.record_stop(state.run, Stop(1, "Budget(labels=1)", "enough"))
     path = journal.path
     journal.close()
@@ -46,7 +46,7 @@ def test_everything_comes_back(journal, state):
         first, second = again.rounds(run.run)
         assert first.asks == (Ask(picks, "bald", 2**63 - 1, 0, 0.75, -1.5, {"select": 0.5}, ("careful",), 1, "anna"),)
         assert (first.n_labelled, first.ids, first.seconds) == (0, (5, 3), {"select": 0.5})
-        assert (second.number, second.told, second.n_labelled, second.ids) == (1, 1, 1, (9, 8))
+        assert (second.number, second.revision, second.n_labelled, second.ids) == (1, 1, 1, (9, 8))
         assert second.metrics["accuracy"] == 0.5
         assert second.metrics["nll"] == math.inf
         assert math.isnan(second.metrics["odd"])
@@ -56,7 +56,13 @@ def test_everything_comes_back(journal, state):
         assert again.labels(run.run, since=label.seq) == []
         assert again.stops(run.run) == [Stop(1, "Budget(labels=1)", "enough")]
         now = again.replay("main")
-        assert (now.asks, now.told, now.values, list(now.outstanding), list(now.skipped)) == (2, 1, {3: 1}, [9, 8], [5])
+        assert (now.asks, now.revision, now.values, list(now.outstanding), list(now.skipped)) == (
+            2,
+            1,
+            {3: 1},
+            [9, 8],
+            [5],
+        )
 
 
 def test_numbers_keep_their_kind(journal, state):
@@ -76,7 +82,7 @@ def test_a_correction_is_a_new_row_and_keeps_its_place(journal, state):
         (2, 1, "anna"),
         (4, 1, "ben"),
     ]
-    assert state.told == 3
+    assert state.revision == 3
 
 
 def test_repeating_what_was_told_changes_nothing(journal, state):
@@ -84,11 +90,11 @@ def test_repeating_what_was_told_changes_nothing(journal, state):
         journal.tell(state, [4, 2], [0, 1], skipped=[7], who="anna")
     journal.catch_up(state)
     assert len(journal.labels(state.run)) == 2
-    assert state.told == 2
+    assert state.revision == 2
     journal.tell(state, [4], [0], who="ben")  # a second opinion is written down, but is nothing new to learn from
     journal.catch_up(state)
     assert len(journal.labels(state.run)) == 3
-    assert state.told == 2
+    assert state.revision == 2
     journal.tell(state, [4], [1], who="ben")
     journal.tell(state, [4], [0], who="anna")  # anna insists: what she last said is no longer what counts
     assert journal.replay(state.run).values[4] == 0

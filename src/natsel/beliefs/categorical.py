@@ -2,7 +2,8 @@
 
     p(y | x) = Σ_k w_k p(y | x, ω_k);    labels are independent given ω, so the draws carry all joint predictions
 
-Every joint objective relies on draw k being one and the same parameter vector at every point.  Spec 01, 1 and 10.
+Every joint objective relies on draw k being one and the same parameter vector at every point.
+docs/theory/information-quantities.md, 1 (conventions) and 14 (the model behind the draws).
 """
 
 import math
@@ -15,6 +16,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_indices, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
+from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
 
 
@@ -92,7 +94,7 @@ class CategoricalSamples(Weighted, Belief):
             w_k' ∝ w_k Π_i p(y_i | x_i, ω_k)
 
         `log_evidence` of the new belief is ln q of all labels so far. Give labels that the draws were not fitted to:
-        a label they know already would count twice. Spec 05, 5.
+        a label they know already would count twice.  docs/theory/joint-predictions.md, 5.
 
         >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.1, 0.9]]])
         >>> belief.condition([0], [1]).log_weights_K.exp().round(decimals=6).tolist()
@@ -101,23 +103,13 @@ class CategoricalSamples(Weighted, Belief):
         return self._conditioned(self.log_likelihood(points, labels))
 
     def log_likelihood(self, points: Any, labels: Any) -> Tensor:
-        """Σ_i ln p(y_i | x_i, ω_k) of labels at some of the points, one number a draw in float64.
+        """Σ_i ln p(y_i | x_i, ω_k) of labels at some of the points, one number per draw in float64.
 
         >>> CategoricalSamples.from_probs([[[0.5, 0.5], [1.0, 0.0]]]).log_likelihood([0], [1]).tolist()
         [-0.6931471805599453, -inf]
         """
         index = as_indices(points, len(self), self.device)
-        labels_B = as_integers(labels, "labels").to(self.device)
-        if labels_B.shape != index.shape:
-            raise ValueError(
-                f"labels: expected {index.numel()} labels for {index.numel()} points, found {labels_B.numel()}; pass"
-                " one a point"
-            )
-        if labels_B.numel() and not bool(((labels_B >= 0) & (labels_B < self.shape[2])).all()):
-            raise ValueError(
-                f"labels: classes run from 0 to {self.shape[2] - 1}, found {labels_B.min()}..{labels_B.max()}; number"
-                " the classes so"
-            )
+        labels_B = class_labels(as_integers(labels, "labels").to(self.device), len(index), self.shape[2])
 
         def seen(part: slice) -> Tensor:
             return self.log_probs_N_K_C[index[part], :, labels_B[part]].double()

@@ -6,7 +6,8 @@
     surprise         D(w' ‖ w)  at most ln K for equal weights: K draws cannot follow labels that tell more
 
 Re-weighting is exact Bayes on the draws there are. Labels that tell nearly ln K leave one draw to decide: the belief
-then says so. Only labels that the draws were not fitted to may be given: others would count twice.  Spec 05, 5.
+then says so. Only labels that the draws were not fitted to may be given: others would count twice.
+docs/theory/joint-predictions.md, 5 and 6; Kirsch, Kossen & Gal 2022.
 """
 
 import math
@@ -246,7 +247,7 @@ def checked_ids(ids_N: Any, count: int, device: torch.device) -> Tensor:
         return torch.arange(count, device=device)
     ids = as_integers(ids_N, "ids_N").to(device).clone()  # checked once, so nobody may change them afterwards
     if ids.shape != (count,):
-        raise ValueError(f"ids_N: expected {count} integers, one a point, found shape {tuple(ids.shape)}")
+        raise ValueError(f"ids_N: expected {count} integers, one per point, found shape {tuple(ids.shape)}")
     if bool((ids.sort().values.diff() == 0).any()):
         raise ValueError("ids_N: every point needs an id of its own, found an id twice; number the points anew")
     return ids

@@ -17,8 +17,8 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
+from natsel.beliefs.prediction_tables import read_table, text_ids
 from natsel.beliefs.storage import FORMAT, described_by_format_1, kind_called, put_together, taken_apart, wrong_fields
-from natsel.beliefs.tables import read_table, text_ids
 from natsel.containers import Arrays, open_arrays, read_npy, readable, write_arrays
 
 Kind = Literal["log-probs", "probs", "logits"]

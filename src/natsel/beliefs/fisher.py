@@ -4,7 +4,8 @@
 
 FisherFactors holds the last layer of a network, or any generalised linear model, as features and outputs; FisherRows
 holds rows of gradients of any network, whole or sketched. Both carry the precision H of the posterior, which pool and
-targets must share.  Spec 08, B.
+targets must share.
+docs/theory/weight-space.md, 2 to 4.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_integers, as_tensor, check_numbers, is_half
 from natsel.beliefs.base import Belief
 from natsel.beliefs.draws import checked_ids
+from natsel.information.class_labels import class_labels
 from natsel.information.weights.factors import OuterFactors, RowFactors
 from natsel.information.weights.output_curvature import Kind
 from natsel.information.weights.positive_definite import in_float64, with_ridge
@@ -35,7 +37,7 @@ class FisherFactors(Belief):
     `natsel.information.weights.precision`.
 
     >>> belief = FisherFactors.categorical([[1.0, 0.5]], [[0.2, 0.8]], precision=0.1)
-    >>> belief.factors.weights, belief.labelled("hard").outputs_N_C.round(decimals=1).tolist()
+    >>> belief.factors.n_weights, belief.labelled("hard").outputs_N_C.round(decimals=1).tolist()
     (4, [[0.2, -0.2]])
     """
 
@@ -102,7 +104,7 @@ class FisherFactors(Belief):
     def gaussian(
         cls, features_N_D: Any, noise: Any = 1.0, outputs: int = 1, precision: Any = 1.0, **names: Any
     ) -> Self:
-        """Numbers seen through noise of a variance (one, or one a point): curvature 1/noise.
+        """Numbers seen through noise of a variance (one, or one per point): curvature 1/noise.
 
         >>> FisherFactors.gaussian([[1.0]], noise=4.0).outputs_N_C.tolist()
         [[0.5]]
@@ -147,7 +149,7 @@ class FisherFactors(Belief):
         return OuterFactors(self.features_N_D, self.outputs_N_C, self.kind)
 
     def labelled(self, labels: Literal["hard", "sampled"] | Any, seed: int | torch.Generator = 0) -> Self:
-        """One gradient a point, π − e_y: under the likeliest label, one drawn from the prediction, or those given.
+        """One gradient per point, π − e_y: under the likeliest label, one drawn from the prediction, or those given.
 
         A sampled label makes the Fisher information of one row right on average; a hard one makes it too small.
 
@@ -174,16 +176,13 @@ class FisherFactors(Belief):
             generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
             return sampled_labels(probs_N_C, generator)
         if isinstance(labels, str):
-            raise ValueError(f"labels: expected hard, sampled or one label a point, found {labels!r}")
-        labels_N = as_integers(labels, "labels").to(self.device)
-        if labels_N.shape != (len(self),) or not bool(((labels_N >= 0) & (labels_N < classes)).all()):
-            raise ValueError(f"labels: expected a class from 0 to {classes - 1} for each of {len(self)} points")
-        return labels_N
+            raise ValueError(f"labels: expected hard, sampled or one label per point, found {labels!r}")
+        return class_labels(as_integers(labels, "labels").to(self.device), len(self), classes)
 
 
 @dataclass(frozen=True, eq=False)
 class FisherRows(Belief):
-    """R rows of P weights a point, whose products sum to its Fisher information: gradients of any network, or sketches.
+    """R rows of P weights per point, whose products sum to its Fisher information: gradients of any network, sketched.
 
     >>> FisherRows([[[1.0, 2.0]]], precision=2.0).factors.traces().tolist()
     [5.0]

@@ -73,7 +73,8 @@ class GaussianSamples(Weighted, Belief):
 
             w_k' ∝ w_k Π_i N(y_i; mean_ik, variance_ik)
 
-        Give labels that the draws were not fitted to: a label they know already would count twice.  Spec 05, 5.
+        Give labels that the draws were not fitted to: a label they know already would count twice.
+        docs/theory/joint-predictions.md, 5.
 
         >>> belief = GaussianSamples([[0.0, 2.0]], [[1.0, 1.0]])
         >>> belief.condition([0], [1.0]).log_weights_K.exp().tolist()
@@ -82,7 +83,7 @@ class GaussianSamples(Weighted, Belief):
         return self._conditioned(self.log_likelihood(points, labels))
 
     def log_likelihood(self, points: Any, labels: Any) -> Tensor:
-        """Σ_i ln N(y_i; mean_ik, variance_ik) of labels at some of the points, one number a draw.
+        """Σ_i ln N(y_i; mean_ik, variance_ik) of labels at some of the points, one number per draw.
 
         >>> GaussianSamples([[0.0, 1.0]], 1.0).log_likelihood([0], [0.0]).round(decimals=4).tolist()
         [-0.9189, -1.4189]
@@ -100,7 +101,7 @@ class GaussianSamples(Weighted, Belief):
 
 @dataclass(frozen=True, eq=False)
 class GaussianFeatures(Belief):
-    """N jointly Gaussian points with covariance Φ Φᵀ, seen through noise of the given variance (one, or one a point).
+    """N jointly Gaussian points with covariance Φ Φᵀ, seen through noise of the given variance (one, or one per point).
 
     `mean` is what is expected of each point, 0 unless given; information in features does not depend on it, what labels
     tell does.
@@ -154,7 +155,7 @@ class GaussianFeatures(Belief):
         """The belief after seeing real labels at some of its points: the exact Gaussian posterior.
 
         It goes by a draws_id of its own: beliefs without these labels no longer belong to it. Other points, such as
-        targets, follow by `with_weights_of`.  Spec 05, 5.
+        targets, follow by `with_weights_of`.  docs/theory/joint-predictions.md, 5.
 
         >>> belief = GaussianFeatures([[1.0], [2.0]], noise=1.0).condition([0], [2.0])
         >>> belief.mean_N.tolist(), belief.features_N_D.square().sum(1).round(decimals=6).tolist()

@@ -3,7 +3,8 @@
     EPIG(x) = Σ_j v_j I[Y;Y*_j|x,x*_j]          v = weights / Σ weights
 
 A belief about targets can be combined with a belief about candidates only where both come from the same draws of the
-parameters: as many draws, of the same weights, and under one `draws_id` where both name theirs.  Spec 06, Q3e and Q11.
+parameters: as many draws, of the same weights, and under one `draws_id` where both name theirs.
+docs/theory/epig-jepig.md, 1 and 10.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_integers, as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
+from natsel.information.class_labels import class_labels
 from natsel.information.weights.precision import Precision
 
 
@@ -71,14 +73,10 @@ class Targets:
         return len(self.belief)
 
     def _checked_labels(self, count: int) -> Tensor:
-        if not isinstance(self.belief, CategoricalSamples):
-            labels_M = as_tensor(self.labels, "target labels").to(self.belief.device)
-        else:
+        if isinstance(self.belief, CategoricalSamples):
             labels_M = as_integers(self.labels, "target labels").to(self.belief.device)
-            classes = self.belief.shape[2]
-            if not bool(((labels_M >= 0) & (labels_M < classes)).all()):
-                found = f"{int(labels_M.min())}..{int(labels_M.max())}"
-                raise ValueError(f"target labels: classes run from 0 to {classes - 1}, found {found}")
+            return class_labels(labels_M, count, self.belief.shape[2], "target labels")
+        labels_M = as_tensor(self.labels, "target labels").to(self.belief.device)
         if labels_M.shape != (count,):
             shape = tuple(labels_M.shape)
             raise ValueError(f"target labels: expected one for each of {count} targets, found shape {shape}")

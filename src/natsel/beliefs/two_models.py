@@ -3,7 +3,8 @@
     JEPIG(x) ≈ I[Y; Ω | x] − (1/S) Σ_s I[Y; Ω_s | x]
 
 Students know the targets, by distillation or from pseudo-labels. Draws of a model and of its students are not the same
-parameters: only what each says about information is compared, never draw by draw.  Spec 06, Q5c, Q5d and Q7.
+parameters: only what each says about information is compared, never draw by draw.
+docs/theory/epig-jepig.md, 7.2 and 8; Kirsch, Rainforth & Gal 2021.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,8 @@
 
 A thin singular value decomposition serves few labels with many features and many labels with few alike, and nothing of
 size D × D is made. Directions that labels settle are scaled, never subtracted, so that no variance falls below 0.
-T is one and the same for all points: whoever shares the features shares the update.  Spec 05, 5; spec 06, Q1.
+T is one and the same for all points: whoever shares the features shares the update.
+docs/theory/joint-predictions.md, 5; docs/theory/epig-jepig.md, 2.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ class Update:
     name: str
 
     def mean(self, features_N_D: Tensor) -> Tensor:
-        """Φ E[u | y], one number a point."""
+        """Φ E[u | y], one number per point."""
         shift_D = self.shift_D.to(features_N_D.device)
         return _per_point(features_N_D, lambda features_n_D: features_n_D @ shift_D)
 

@@ -1,73 +1,53 @@
-"""BatchBALD on an accelerator: seconds a batch, and whether it picks what the CPU picks.
+"""BatchBALD on an accelerator: seconds per batch, and whether it picks what the CPU picks.
 
-    python -m natsel.bench.accelerator [--out FILE]
+    seconds             wall time of a whole call of `natsel.select`, on a belief that already lies on the device
+    peak_mib            memory of the device at the highest, the belief included
+    same_picks_as_cpu   for seeds 0 and 1: does the same call on the CPU pick the same points in the same order?
 
-Runs from the source tree with torch and NumPy alone. Times are medians over seeds of whole calls of `natsel.select`
-on a belief that already lies on the device, synchronised before and after.
+One run per seed 0, 1, …; times are medians over the seeds. Needs torch and NumPy alone.
 """
 
-import argparse
-import json
-import time
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 
 import natsel
+from natsel.bench.laps import device_name, timed
 from natsel.bench.pools import gaussian_pool
-from natsel.provenance import versions
 
-CASES = ((10_000, 100, 10, 10), (10_000, 20, 47, 5), (10_000, 50, 100, 4), (100_000, 100, 10, 10))
-SEEDS = 7
+SIZES = ((10_000, 100, 10, 10), (10_000, 20, 47, 5), (10_000, 50, 100, 4), (100_000, 100, 10, 10))
 
 
-def measure(count: int, draws: int, classes: int, k: int, device: str) -> dict[str, Any]:
-    """One case: median and all times, the peak memory of the device, and the picks against the CPU's."""
+def measure(repeat: int = 7) -> dict[str, Any]:
+    """Every size on the first CUDA device."""
+    if not torch.cuda.is_available():
+        raise ValueError("accelerator: no CUDA device was found; run this where torch.cuda.is_available()")
+    return {"device": device_name("cuda"), "rows": [measure_size(*size, "cuda", repeat) for size in SIZES]}
+
+
+def measure_size(count: int, draws: int, classes: int, k: int, device: str, repeat: int) -> dict[str, Any]:
+    """One size.
+
+    >>> measure_size(20, 3, 2, 2, "cpu", 2)["same_picks_as_cpu"]
+    [True, True]
+    """
     log_probs_N_K_C = gaussian_pool(count, draws, classes)
-    there = natsel.CategoricalSamples(log_probs_N_K_C.to(device))
-    here = natsel.CategoricalSamples(log_probs_N_K_C)
-    natsel.select("batchbald", there, k=k)
-    torch.cuda.reset_peak_memory_stats()
-    seconds, same = [], []
-    for seed in range(SEEDS):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+    there, here = natsel.CategoricalSamples(log_probs_N_K_C.to(device)), natsel.CategoricalSamples(log_probs_N_K_C)
+    natsel.select("batchbald", there, k=k)  # what is done once for all is not timed
+    picks: list[list[int]] = []
+
+    def select(seed: int) -> natsel.Selection:
         batch = natsel.select("batchbald", there, k=k, seed=seed)
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
-        if seed < 2:
-            same.append(batch.indices.tolist() == natsel.select("batchbald", here, k=k, seed=seed).indices.tolist())
+        picks.append(batch.indices.tolist())
+        return batch
+
+    held_mib = torch.cuda.memory_allocated() / 2**20 if device == "cuda" else 0.0
+    took, batch = timed(select, repeat, device)
+    on_cpu = [natsel.select("batchbald", here, k=k, seed=seed).indices.tolist() for seed in range(min(2, repeat))]
     return {
         **{"N": count, "K": draws, "C": classes, "B": k},
-        "seconds": median(seconds),
-        "seconds_runs": seconds,
+        **took,
         "total_nats": batch.total,
-        "peak_mib": torch.cuda.max_memory_allocated() / 2**20,
-        "same_picks_as_cpu": same,
+        "peak_mib": held_mib + took["peak_extra_mib"],
+        "same_picks_as_cpu": [a == b for a, b in zip(picks, on_cpu, strict=False)],
     }
-
-
-def main() -> None:
-    """Measure every case and print the document."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="write the results as JSON to this file")
-    out = parser.parse_args().out
-    if not torch.cuda.is_available():
-        raise SystemExit("natsel: no CUDA device was found; run this where torch.cuda.is_available()")
-    document = {
-        "command": "python -m natsel.bench.accelerator",
-        "device": torch.cuda.get_device_name(0),
-        "versions": versions(),
-        "seeds": SEEDS,
-        "rows": [measure(*case, device="cuda") for case in CASES],
-    }
-    text = json.dumps(document, indent=1)
-    print(text)
-    if out is not None:
-        out.write_text(text + "\n")
-
-
-if __name__ == "__main__":
-    main()

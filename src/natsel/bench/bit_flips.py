@@ -1,19 +1,19 @@
 """Single bits of a journal flipped: what is seen on opening, and by which check.
 
-    python -m natsel.bench.bit_flips --count 10000 --json
+    unseen       flips after which the journal opens without an error, and a row of any table, or what is read through
+                 an index, is not what was written
+    no matter    flips of bits that nothing is read from: free space in pages, counters for caches
+    refused      flips that natsel refuses in a sentence
 
-A journal with rows in every table is made, one bit of its file is flipped, and it is opened. A flip is *unseen* if the
-journal opens without an error and a row of any table, or what is read through an index, is not what was written. Bits
-that nothing is read from (free space in pages, counters for caches) are no matter. How many of the flips that change
-content each check alone would have missed is counted beside.
+Every flip has a journal with rows in every table to itself: one random bit of its file is flipped, and it is opened.
+`of_these_missed_by` counts, of the flips that change content without an error of SQLite, those that each check alone
+would have missed.
 """
 
-import argparse
-import json
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from natsel.provenance import versions
 from natsel.store import Acquisition, Ask, Journal, Stop, Terms, seals
 from natsel.store.failures import FAILURES
 
@@ -83,34 +82,27 @@ def measure(count: int = 10_000, seed: int = 0, rounds: int = 40) -> dict[str, A
         sound = path.read_bytes()
         with closing(sqlite3.connect(path)) as database:
             expected = content(database)
-        draw = np.random.default_rng(seed)
-        outcomes: Counter[str] = Counter()
-        missed: Counter[str] = Counter()
-        unseen, changed = [], 0
-        for bit in draw.integers(8 * len(sound), size=count).tolist():
+        bits = np.random.default_rng(seed).integers(8 * len(sound), size=count).tolist()
+        outcomes, missed = [], []
+        for bit in bits:
             flipped = bytearray(sound)
             flipped[bit // 8] ^= 1 << bit % 8
             path.write_bytes(flipped)
-            blind = _blind(path, expected)
-            if blind is not None:
-                changed += 1
-                missed.update(blind)
-            outcome = _opened(path, expected)
-            outcomes[outcome] += 1
-            if outcome == "unseen":
-                unseen.append(bit)
+            missed.append(_missed_by(path, expected))
+            outcomes.append(_opened(path, expected))
             for left in Path(folder).glob("run.db-*"):
                 left.unlink()
+    silent = [checks for checks in missed if checks is not None]
+    unseen = [bit for bit, outcome in zip(bits, outcomes, strict=True) if outcome == "unseen"]
     return {
+        "sqlite": sqlite3.sqlite_version,
         "bytes": len(sound),
-        "seed": seed,
-        "rounds": rounds,
         "flips": count,
         "unseen": len(unseen),
         "unseen_bits": unseen,
-        "outcomes": dict(sorted(outcomes.items())),
-        "silently_changed_without_checks": changed,
-        "of_these_missed_by": {name: missed[name] for name in ("quick_check", "integrity_check", "seals")},
+        "outcomes": dict(sorted(Counter(outcomes).items())),
+        "silently_changed_without_checks": len(silent),
+        "of_these_missed_by": {name: sum(name in checks for checks in silent) for name in _CHECKS},
     }
 
 
@@ -126,48 +118,26 @@ def _opened(path: Path, expected: list[Any]) -> str:
     return "no matter" if same else "unseen"
 
 
-def _blind(path: Path, expected: list[Any]) -> list[str] | None:
-    """Where a flip changes what is read and no error comes up: the checks that would not see it."""
+def _missed_by(path: Path, expected: list[Any]) -> list[str] | None:
+    """The checks that would not see a flip that changes what is read without an error; None for any other flip."""
     try:
         with closing(sqlite3.connect(path)) as database:
             if content(database) == expected:
                 return None
-            return [name for name, passed in _verdicts(database) if passed]
+            return [name for name, check in _CHECKS.items() if _passes(check, database)]
     except FAILURES:
         return None
 
 
-def _verdicts(database: sqlite3.Connection) -> Iterator[tuple[str, bool]]:
-    for check in ("quick_check", "integrity_check"):
-        yield check, _passes(lambda check=check: database.execute(f"PRAGMA {check}").fetchall() == [("ok",)])
-    yield "seals", _passes(lambda: seals.held(database).problem is None)
+_CHECKS: dict[str, Callable[[sqlite3.Connection], bool]] = {
+    "quick_check": lambda database: database.execute("PRAGMA quick_check").fetchall() == [("ok",)],
+    "integrity_check": lambda database: database.execute("PRAGMA integrity_check").fetchall() == [("ok",)],
+    "seals": lambda database: seals.held(database).problem is None,
+}
 
 
-def _passes(check: Any) -> bool:
+def _passes(check: Callable[[sqlite3.Connection], bool], database: sqlite3.Connection) -> bool:
     try:
-        return bool(check())
+        return check(database)
     except FAILURES:
         return False
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10_000, help="how many bits (default 10,000)")
-    parser.add_argument("--seed", type=int, default=0, help="which bits")
-    parser.add_argument("--rounds", type=int, default=40, help="how long the runs in the journal are")
-    parser.add_argument("--json", action="store_true", help="print a document for machines")
-    chosen = parser.parse_args()
-    found = measure(chosen.count, chosen.seed, chosen.rounds)
-    if chosen.json:
-        options = " ".join(f"--{name} {getattr(chosen, name)}" for name in ("count", "seed", "rounds"))
-        made_with = {**versions(), "sqlite": sqlite3.sqlite_version}
-        command = f"python -m natsel.bench.bit_flips {options} --json"
-        print(json.dumps({"command": command, "versions": made_with, **found}, indent=1))
-        return
-    for name, value in found.items():
-        print(f"{name:32}{value}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,29 @@
 """One measurement of one peer, in a process of its own and in the peers' own interpreter.
 
-Reads a JSON job from stdin and prints one JSON line. Imports nothing but NumPy, torch and the peer, because
-natsel need not be installed beside the peers; natsel's own worker takes the `Meter` from here, so that one
-ruler measures all.
+Reads a JSON job from stdin and prints one JSON line. Imports nothing but NumPy, torch and the peer, because natsel need
+not be installed beside the peers; every measurement takes the `Meter` from here, so that one ruler measures all.
 
-A job is {"do": "versions"}, or {"do": "select", "package", "method", "k", "seed", "threads", "pool", ...}
-where `pool` is a .npy file of log_probs_N_K_C. Every implementation first picks 2 of 32 points, untimed, to
-have its libraries awake.
+A job is {"do": "versions" or "select", "threads", "job": the arguments of that function}. Every implementation first
+picks 2 of 32 points, untimed: what libraries load at the first call is not counted.
 """
 
+import contextlib
 import gc
+import importlib
 import importlib.metadata
 import json
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-PEERS = ("batchbald-redux", "baal")
+# Each peer, and the modules that must import where it is to be used.
+PEERS = {
+    "batchbald-redux": ("batchbald_redux.batchbald",),
+    "baal": ("baal.active.heuristics", "baal.active.heuristics.stochastics"),
+}
 
 
 class Meter:
@@ -60,123 +65,122 @@ def _peak_bytes() -> int:
     """The highest resident memory so far."""
     try:
         # Not ru_maxrss: Linux lets a child inherit that from the process that started it.
-        with open("/proc/self/status") as status:
-            fields = dict(line.split(":", 1) for line in status)
-        return int(fields["VmHWM"].split()[0]) * 1024
-    except (OSError, KeyError):
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+    except (OSError, IndexError):
         import resource
 
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _forget_peak() -> None:
     """Let the peak start from the present; where that is not allowed, loading may hide some of it."""
-    try:
-        with open("/proc/self/clear_refs", "w") as clear:
-            clear.write("5")
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
-def main(do: dict[str, Callable[[dict[str, Any]], dict[str, Any]]]) -> None:
-    """Run the job on stdin and print its result as the last line."""
-    job = json.load(sys.stdin)
-    print("\n" + json.dumps(do[job["do"]](job)), flush=True)
+def main(jobs: Mapping[str, Callable[..., Any]]) -> None:
+    """Run the job on stdin with as many threads as it says, and print its result as the last line."""
+    asked = json.load(sys.stdin)
+    if asked["do"] != "versions":  # which must work where torch does not
+        import torch
+
+        torch.set_num_threads(asked["threads"])
+    print("\n" + json.dumps(jobs[asked["do"]](**asked["job"])), flush=True)
 
 
-def versions(job: dict[str, Any]) -> dict[str, Any]:
+def versions() -> dict[str, Any]:
     """What is installed here, and for each peer that cannot be used why."""
     found: dict[str, Any] = {"python": platform.python_version(), "unusable": {}}
     for package in ("torch", "numpy", *PEERS):
         try:
             found[package] = importlib.metadata.version(package)
-            if package in PEERS:
-                _selector(package, "bald")
+            for module in PEERS.get(package, ()):
+                importlib.import_module(module)
         except Exception as reason:  # a peer may fail to import in any way; that must not end the benchmark
             found["unusable"][package] = f"{type(reason).__name__}: {reason}"
     return found
 
 
-def select(job: dict[str, Any]) -> dict[str, Any]:
+def select(package: str, path: str, k: int, seed: int, **job: Any) -> dict[str, Any]:
     """Let a peer pick k points of the pool; its own data layout is prepared before the clock starts."""
     import numpy as np
     import torch
 
-    torch.set_num_threads(job["threads"])
-    selector = _selector(job["package"], job["method"])
-    log_probs_N_K_C = np.load(job["pool"], allow_pickle=False)
-    torch.manual_seed(job["seed"])
-    np.random.seed(job["seed"])  # noqa: NPY002  the only seed the peers know
-    selector(log_probs_N_K_C[:32], {**job, "k": 2})()
-    work = selector(log_probs_N_K_C, job)
+    prepared = _redux if package == "batchbald-redux" else _baal
+    log_probs_N_K_C = np.load(path, allow_pickle=False)
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  the only seed the peers know
+    prepared(log_probs_N_K_C[:32], 2, **job)()
+    work = prepared(log_probs_N_K_C, k, **job)
     del log_probs_N_K_C
     meter = Meter()
-    (picks, scores), cpu, wall = meter.lap(work)
-    faults = [] if len(picks) == job["k"] else [f"returned {len(picks)} points for {job['k']}"]
+    (picks, scores), *times = meter.lap(work)
+    faults = [] if len(picks) == k else [f"returned {len(picks)} points for {k}"]
     if len(set(picks)) < len(picks):
         faults.append("picked a point twice")
     if bad := sum(score != score for score in scores):
         faults.append(f"{bad} of the scores are NaN")
+    return what_it_took(meter, [int(pick) for pick in picks][:k], times, faults=faults)
+
+
+def what_it_took(
+    meter: Meter, indices: list[int], select: list[float], belief: list[float] | None = None, faults: Any = ()
+) -> dict[str, Any]:
+    """The result of a selection; `select` and `belief` are CPU and wall seconds of selecting and of making a belief."""
+    belief_cpu, belief_wall = belief or (0.0, 0.0)
     return {
-        "indices": [int(pick) for pick in picks][: job["k"]],
-        "belief_cpu_s": 0.0,
-        "select_cpu_s": cpu,
+        "indices": indices,
+        "cpu_s": belief_cpu + select[0],
+        "belief_cpu_s": belief_cpu,
+        "select_cpu_s": select[0],
         "gc_cpu_s": meter.gc_cpu_s,
-        "wall_s": wall,
+        "wall_s": belief_wall + select[1],
         "peak_extra_mib": meter.peak_extra_mib(),
-        "faults": faults,
+        "faults": list(faults),
     }
 
 
-def _selector(package: str, method: str) -> Callable[[Any, dict[str, Any]], Callable[[], tuple[Any, Any]]]:
-    return _redux(method) if package == "batchbald-redux" else _baal(method)
+_Work = Callable[[], tuple[Any, Any]]  # what is timed; it returns picks and scores
 
 
-def _redux(method: str) -> Callable[[Any, dict[str, Any]], Callable[[], tuple[Any, Any]]]:
+def _redux(log_probs_N_K_C: Any, k: int, method: str, samples: int, dtype: str, **job: Any) -> _Work:
     import torch
     from batchbald_redux.batchbald import get_bald_batch, get_batchbald_batch
 
-    def prepared(log_probs_N_K_C: Any, job: dict[str, Any]) -> Callable[[], tuple[Any, Any]]:
-        tensor_N_K_C = torch.from_numpy(log_probs_N_K_C)
-        dtype = getattr(torch, job["dtype"])
+    tensor_N_K_C, kind = torch.from_numpy(log_probs_N_K_C), getattr(torch, dtype)
 
-        def work() -> tuple[Any, Any]:
-            if method == "batchbald":
-                batch = get_batchbald_batch(tensor_N_K_C, job["k"], num_samples=job["samples"], dtype=dtype)
-            else:
-                batch = get_bald_batch(tensor_N_K_C, job["k"], dtype=dtype)
-            return batch.indices, batch.scores
+    def work() -> tuple[Any, Any]:
+        if method == "batchbald":
+            batch = get_batchbald_batch(tensor_N_K_C, k, num_samples=samples, dtype=kind)
+        else:
+            batch = get_bald_batch(tensor_N_K_C, k, dtype=kind)
+        return batch.indices, batch.scores
 
-        return work
-
-    return prepared
+    return work
 
 
-def _baal(method: str) -> Callable[[Any, dict[str, Any]], Callable[[], tuple[Any, Any]]]:
+def _baal(log_probs_N_K_C: Any, k: int, method: str, samples: int, beta: float, **job: Any) -> _Work:
     import numpy as np
     from baal.active.heuristics import BALD, BatchBALD
     from baal.active.heuristics.stochastics import PowerSampling
 
-    def prepared(log_probs_N_K_C: Any, job: dict[str, Any]) -> Callable[[], tuple[Any, Any]]:
-        probs_N_C_K = np.ascontiguousarray(np.exp(log_probs_N_K_C).swapaxes(1, 2))
-        draws, k = probs_N_C_K.shape[2], job["k"]
+    probs_N_C_K = np.ascontiguousarray(np.exp(log_probs_N_K_C).swapaxes(1, 2))
+    draws = probs_N_C_K.shape[2]
 
-        def work() -> tuple[Any, Any]:
-            if method == "batchbald":
-                # It takes one point more than asked and ranks the last one first, so asking for one less
-                # gives the batch it means; it draws `num_draw` configurations from each of the K draws.
-                heuristic = BatchBALD(num_samples=k - 1, num_draw=max(1, job["samples"] // draws))
-            elif method == "power-bald":
-                heuristic = PowerSampling(BALD(), query_size=k, temperature=1 / job["beta"])
-            else:
-                heuristic = BALD()
-            ranks_N, scores_N = heuristic.get_ranks(probs_N_C_K)
-            return ranks_N[:k], scores_N[ranks_N[:k]]
+    def work() -> tuple[Any, Any]:
+        if method == "batchbald":
+            # It takes one point more than asked and ranks the last one first, so asking for one less gives the batch
+            # it means; it draws `num_draw` configurations from each of the K draws.
+            heuristic = BatchBALD(num_samples=k - 1, num_draw=max(1, samples // draws))
+        elif method == "power-bald":
+            heuristic = PowerSampling(BALD(), query_size=k, temperature=1 / beta)
+        else:
+            heuristic = BALD()
+        ranks_N, scores_N = heuristic.get_ranks(probs_N_C_K)
+        return ranks_N[:k], scores_N[ranks_N[:k]]
 
-        return work
-
-    return prepared
+    return work
 
 
 if __name__ == "__main__":

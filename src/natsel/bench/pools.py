@@ -1,18 +1,18 @@
 """Pools to measure on: predictions of K draws for N points, made from a seed without a download.
 
     gaussian      log_softmax( 2 g_n + 1.85 g_nk ),  g standard normal: what draws share, plus noise of each
-    digits        a bagged committee of linear classifiers on scikit-learn's digits, repeated with noise
+    digits        a bagged committee of linear classifiers on scikit-learn's digits, from 40 labels
     a file        your own log probabilities
 
-and, for the quality of batches, families with a strength after a colon, so that labels may tell little or much:
+and, for the quality of batches, families with a strength s after a colon, so that labels may tell little or much:
 
     independent   log_softmax( s·g_nk ): all points alike
     correlated    log_softmax( g_n + s·W_k x_n / √5 ),  x_n of 5 features: all points are about the same few directions
     duplicated    correlated, each point five times
     digits, letters, clinc    committees trained on s labels: digits, handwritten letters, requests to an assistant
 
-Synthetic draws share nothing but their mean, so that joint information grows as fast as it can; a committee's
-draws agree on most points and overlap on the rest, as real ones do. A selector should be seen on all of them.
+Synthetic draws share nothing but their mean, so that joint information grows as fast as it can; the draws of a
+committee agree on most points and overlap on the rest, as real ones do. A selector should be measured on all of them.
 """
 
 import math
@@ -27,7 +27,7 @@ from natsel.beliefs import CategoricalSamples
 # With these scales the best 10 of 10,000 points at K=100, C=10 tell about 4.5 of ln 100 = 4.6 nats.
 _SHARED, _PER_DRAW = 2.0, 1.85
 _BLOCK_BYTES = 1 << 25
-_DIRECTIONS, _COPIES = 5, 5
+_DIRECTIONS, _COPIES, _BLUR = 5, 5, 0.1
 
 
 def gaussian_pool(count: int, draws: int, classes: int, seed: int = 0) -> Tensor:
@@ -42,32 +42,6 @@ def gaussian_pool(count: int, draws: int, classes: int, seed: int = 0) -> Tensor
     for out_n_K_C in torch.split(log_probs_N_K_C, block):
         shared_n_1_C = torch.randn(len(out_n_K_C), 1, classes, generator=generator)
         logits_n_K_C = torch.randn(out_n_K_C.shape, generator=generator).mul_(_PER_DRAW).add_(_SHARED * shared_n_1_C)
-        torch.log_softmax(logits_n_K_C, -1, out=out_n_K_C)
-    return log_probs_N_K_C
-
-
-def digits_pool(count: int, draws: int, seed: int = 0, labelled: int = 40, blur: float = 0.1) -> Tensor:
-    """log_probs_N_K_C of a committee on the 1,797 digits, float32: each member saw its own resample of few.
-
-    Points beyond the digits that were not labelled are the same ones again under `blur` times standard normal
-    noise on pixels scaled to [0, 1].
-
-    >>> digits_pool(50, draws=3).shape
-    torch.Size([50, 3, 10])
-    """
-    generator = torch.Generator().manual_seed(seed)
-    pixels_X_D, labels_X = _digits()
-    order_X = torch.randperm(len(pixels_X_D), generator=generator)
-    seen_L, unseen_M = order_X[:labelled], order_X[labelled:]
-    weights_K_D_C, bias_K_C = _committee(pixels_X_D[seen_L], labels_X[seen_L], draws, generator)
-
-    log_probs_N_K_C = torch.empty(count, draws, 10)
-    for start in range(0, count, len(unseen_M)):
-        out_n_K_C = log_probs_N_K_C[start : start + len(unseen_M)]
-        pixels_n_D = pixels_X_D[unseen_M[: len(out_n_K_C)]]
-        if start:
-            pixels_n_D = pixels_n_D + blur * torch.randn(pixels_n_D.shape, generator=generator)
-        logits_n_K_C = torch.einsum("nd,kdc->nkc", pixels_n_D, weights_K_D_C) + bias_K_C
         torch.log_softmax(logits_n_K_C, -1, out=out_n_K_C)
     return log_probs_N_K_C
 
@@ -99,7 +73,7 @@ def make_pool(kind: str, count: int, draws: int, classes: int, seed: int = 0) ->
     if kind == "gaussian":
         return gaussian_pool(count, draws, classes, seed)
     if kind == "digits":
-        return digits_pool(count, draws, seed)
+        return committee_pool("digits", count, draws, 40, seed)
     family, _, strength = kind.partition(":")
     if family in ("independent", "correlated", "duplicated"):
         return _made(family, float(strength), (count, draws, classes), seed)
@@ -109,7 +83,10 @@ def make_pool(kind: str, count: int, draws: int, classes: int, seed: int = 0) ->
 
 
 def committee_pool(name: str, count: int, draws: int, labelled: int, seed: int = 0) -> Tensor:
-    """log_probs_N_K_C of a bagged committee about `count` points of a real data set, from `labelled` others.
+    """log_probs_N_K_C of a bagged committee on real data, float32: each member saw a resample of `labelled` points.
+
+    The pool is the other points of the data set; beyond these, the same ones again with standard normal noise times 0.1
+    added to their inputs.
 
     >>> committee_pool("digits", 50, draws=3, labelled=100).shape
     torch.Size([50, 3, 10])
@@ -117,11 +94,17 @@ def committee_pool(name: str, count: int, draws: int, labelled: int, seed: int =
     generator = torch.Generator().manual_seed(seed)
     inputs_X_D, labels_X = _REAL[name]()
     order_X = torch.randperm(len(inputs_X_D), generator=generator)
-    seen_L, unseen_N = order_X[:labelled], order_X[labelled : labelled + count]
+    seen_L, unseen_M = order_X[:labelled], order_X[labelled:]
     classes = int(labels_X.max()) + 1
-    weights_K_D_C, bias_K_C = _committee(inputs_X_D[seen_L], labels_X[seen_L], draws, generator, classes=classes)
-    logits_N_K_C = torch.einsum("nd,kdc->nkc", inputs_X_D[unseen_N], weights_K_D_C) + bias_K_C
-    return logits_N_K_C.log_softmax(-1)
+    weights_K_D_C, bias_K_C = _committee(inputs_X_D[seen_L], labels_X[seen_L], draws, classes, generator)
+    log_probs_N_K_C = torch.empty(count, draws, classes)
+    for number, out_n_K_C in enumerate(torch.split(log_probs_N_K_C, len(unseen_M))):
+        inputs_n_D = inputs_X_D[unseen_M[: len(out_n_K_C)]]
+        if number:
+            inputs_n_D = inputs_n_D + _BLUR * torch.randn(inputs_n_D.shape, generator=generator)
+        logits_n_K_C = torch.einsum("nd,kdc->nkc", inputs_n_D, weights_K_D_C) + bias_K_C
+        torch.log_softmax(logits_n_K_C, -1, out=out_n_K_C)
+    return log_probs_N_K_C
 
 
 def _made(family: str, strength: float, shape: tuple[int, int, int], seed: int) -> Tensor:
@@ -170,7 +153,7 @@ _REAL = {"digits": _digits, "letters": _letters, "clinc": _clinc}
 
 
 def _committee(
-    inputs_L_D: Tensor, labels_L: Tensor, draws: int, generator: torch.Generator, steps: int = 300, classes: int = 10
+    inputs_L_D: Tensor, labels_L: Tensor, draws: int, classes: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Softmax regressions on bootstrap resamples, all trained at once by gradient descent with some decay."""
     count, features = inputs_L_D.shape
@@ -178,7 +161,7 @@ def _committee(
     inputs_K_L_D, targets_K_L_C = inputs_L_D[chosen_K_L], torch.eye(classes)[labels_L[chosen_K_L]]
     weights_K_D_C = 0.1 * torch.randn(draws, features, classes, generator=generator)
     bias_K_C = torch.zeros(draws, classes)
-    for _ in range(steps):
+    for _ in range(300):
         probs_K_L_C = (inputs_K_L_D @ weights_K_D_C + bias_K_C[:, None]).softmax(-1)
         error_K_L_C = (probs_K_L_C - targets_K_L_C) / count
         weights_K_D_C -= inputs_K_L_D.transpose(1, 2) @ error_K_L_C + 1e-3 * weights_K_D_C

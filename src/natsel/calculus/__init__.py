@@ -8,21 +8,19 @@
 >>> bool(equal("H[X,Y]", "H[X] + H[Y|X]")), bool(equal("I[X;y]", "I[y;X]"))
 (True, False)
 
-Spec 01, 3 to 6 and A1 to A3.
+docs/theory/information-quantities.md, 3 to 10; Kirsch and Gal 2021.
 """
 
-from natsel.calculus.assumptions import Determines as Determines
-from natsel.calculus.assumptions import Independent as Independent
-from natsel.calculus.belief_joint import PredictiveJoint as PredictiveJoint
 from natsel.calculus.binomial import log_binomial as log_binomial
 from natsel.calculus.binomial import log_binomial_gap as log_binomial_gap
 from natsel.calculus.binomial import log_binomial_upper_bound as log_binomial_upper_bound
+from natsel.calculus.canonical import Determines as Determines
+from natsel.calculus.canonical import Independent as Independent
 from natsel.calculus.canonical import NotReducible as NotReducible
 from natsel.calculus.canonical import canonical as canonical
 from natsel.calculus.diagrams.atoms import IDiagram as IDiagram
 from natsel.calculus.discrete_joint import DiscreteJoint as DiscreteJoint
 from natsel.calculus.discrete_joint import ZeroProbabilityOutcome as ZeroProbabilityOutcome
-from natsel.calculus.evaluate import ALL as ALL
 from natsel.calculus.evaluate import Result as Result
 from natsel.calculus.evaluate import evaluate as evaluate
 from natsel.calculus.expansion import expand as expand
@@ -32,14 +30,16 @@ from natsel.calculus.expressions import Expression as Expression
 from natsel.calculus.expressions import H as H
 from natsel.calculus.expressions import I as I
 from natsel.calculus.expressions import Statement as Statement
+from natsel.calculus.formatting import name_of as name_of
 from natsel.calculus.gaussian_joint import GaussianJoint as GaussianJoint
 from natsel.calculus.identities import Verdict as Verdict
 from natsel.calculus.identities import equal as equal
 from natsel.calculus.identities import verify as verify
+from natsel.calculus.leaf_values import ALL as ALL
 from natsel.calculus.parser import ParseError as ParseError
 from natsel.calculus.parser import parse as parse
 from natsel.calculus.parser import parse_statement as parse_statement
+from natsel.calculus.predictive_joint import PredictiveJoint as PredictiveJoint
 from natsel.calculus.quantity import Quantity as Quantity
 from natsel.calculus.quantity import info as info
-from natsel.calculus.quantity_names import name_of as name_of
 from natsel.calculus.rewriting import chain as chain

@@ -10,7 +10,8 @@ Flip N coins that each show heads with probability ρ: B is what all of them sho
 
 δ(n) = ln Γ(n + 1) − (n + ½) ln n + n − ½ ln 2π ≈ 1/(12n) is what Stirling's formula misses. Written so, nothing large
 is subtracted: the gap keeps its digits for N in the billions, where ln N! − ln r! − ln(N − r)! has lost them.
-The derivation, step by step and proved by the calculus, is docs/examples/stirling.md.  Spec 01, 11.
+The derivation, step by step and proved by the calculus, is docs/examples/stirling.md.
+docs/theory/information-quantities.md, 15; MacKay 2003, page 2.
 """
 
 import math
@@ -66,7 +67,7 @@ def _bound(flips: Tensor, heads: Tensor) -> Tensor:
 
 def _gap(flips: Tensor, heads: Tensor) -> Tensor:
     mixed = (heads > 0) & (heads < flips)
-    # Where there is but one arrangement any numbers do: the gap is 0 there.
+    # Where there is only one arrangement the gap is 0, whatever numbers stand in for N and r.
     n, r = torch.where(mixed, flips, 2.0), torch.where(mixed, heads, 1.0)
     rest = n - r
     leading = _HALF_LOG_2PI + 0.5 * (r * (rest / n)).log()

@@ -5,7 +5,14 @@
     ε(∅; T)  = 0,   ε(S; T) = ε(S; S) where all of S is tied
 
 Two expressions are the same for all distributions exactly when their forms are equal. Models q have surprisals of their
-own, E[−ln q(S)]. An expectation unties: E_{p(b|c)}[ε(S; T)] = ε(S; T∖b) where T∖b = c.  Spec 01, 4.
+own, E[−ln q(S)]. An expectation unties: E_{p(b|c)}[ε(S; T)] = ε(S; T∖b) where T∖b = c.
+
+Assumptions say what is known of the law p (not of models), and shorten the form:
+
+    Determines("R", by="B")                    R = f(B)
+    Independent("Y1, Y2", given="Omega")       p(y1, y2 | ω) = p(y1 | ω) p(y2 | ω)
+
+docs/theory/information-quantities.md, 6.
 """
 
 from collections import defaultdict
@@ -13,7 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from natsel.calculus.assumptions import Assumption, Determines, Independent
 from natsel.calculus.expansion import leaves
 from natsel.calculus.expressions import (
     Atom,
@@ -26,14 +32,69 @@ from natsel.calculus.expressions import (
     Law,
     Number,
     Outcome,
-    total,
+    conflict_between,
+    sum_of_terms,
+    variable_of,
+    with_data_tied,
 )
-from natsel.calculus.symbols import clash
-from natsel.calculus.tree import with_data_tied
 
 Tie = tuple[str, Outcome | None]
 EVERYTHING = "*"  # what a law with no group is over
 _LARGEST_FACTOR = 10_000  # numbers with a prime factor above stay whole: sound, and nobody writes them
+
+
+@dataclass(frozen=True)
+class Determines:
+    """`by` determines `of`: the variables of `of` are functions of those of `by`.
+
+    >>> Determines("R", by="B")
+    Determines(of=('R',), by=('B',))
+    """
+
+    of: str | tuple[str, ...]
+    by: str | tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", _variables("of", self.of))
+        object.__setattr__(self, "by", _variables("by", self.by))
+        if not self.of or not self.by or set(self.of) & set(self.by):
+            raise ValueError(f'of, by: found {self.of} and {self.by}; name two different sides, as in of="R", by="B"')
+
+
+@dataclass(frozen=True)
+class Independent:
+    """`labels` are mutually independent given `given`; with nothing given, independent as they are.
+
+    >>> Independent("Y1, Y2", given="Ω")
+    Independent(labels=('Y1', 'Y2'), given=('Omega',))
+    """
+
+    labels: str | tuple[str, ...]
+    given: str | tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", _variables("labels", self.labels))
+        object.__setattr__(self, "given", _variables("given", self.given))
+        if len(self.labels) < 2 or set(self.labels) & set(self.given):
+            raise ValueError(f"labels: found {self.labels} given {self.given}; name two or more that are not given")
+
+
+Assumption = Determines | Independent
+
+
+def _variables(argument: str, names: "str | tuple[str, ...] | list[str]") -> tuple[str, ...]:
+    """The variables that a text with commas, or a sequence of names, speaks of.
+
+    >>> _variables("labels", "Y1, ω")
+    ('Y1', 'Omega')
+    """
+    found = []
+    for name in names.split(",") if isinstance(names, str) else names:
+        variable = variable_of(name.strip()) if name.strip()[:1].isalpha() else None
+        if variable is None:
+            raise ValueError(f'{argument}: found {names!r}; name variables, as in "Y1, Y2"')
+        found.append(variable)
+    return tuple(dict.fromkeys(found))
 
 
 class NotReducible(ValueError):
@@ -85,13 +146,13 @@ def canonical(expression: Expression, assume: Iterable[Assumption] | Assumption 
     assumptions = (assume,) if isinstance(assume, Determines | Independent) else tuple(assume)
     (tied,) = with_data_tied(expression)
     form: defaultdict[Key, Fraction] = defaultdict(Fraction)
-    for key, factor in _form(tied).items():
-        for part, inner in assumed(key, assumptions).items():
+    for key, factor in _reduced_form(tied).items():
+        for part, inner in under_assumptions(key, assumptions).items():
             form[part] += factor * inner
     return _without_zeros(form)
 
 
-def _form(expression: Expression) -> Form:
+def _reduced_form(expression: Expression) -> Form:
     form: defaultdict[Key, Fraction] = defaultdict(Fraction)
     bodies: defaultdict[tuple[str, frozenset[Atom], frozenset[Atom]], list[tuple[Fraction, Expression]]]
     bodies = defaultdict(list)
@@ -99,35 +160,35 @@ def _form(expression: Expression) -> Form:
         if isinstance(leaf, Expectation):
             bodies[leaf.law.name, frozenset(leaf.law.of), frozenset(leaf.law.given)].append((factor, leaf.body))
             continue
-        for key, inner in _leaf(leaf).items():
+        for key, inner in _leaf_form(leaf).items():
             form[key] += factor * inner
     # Expectations under one law as one, so that what cancels inside them need not be untied.
     for (name, of, given), body in bodies.items():
-        for key, inner in _untied(Law(name, tuple(of), tuple(given)), total(body)).items():
+        for key, inner in _expectation_form(Law(name, tuple(of), tuple(given)), sum_of_terms(body)).items():
             form[key] += inner
     return _without_zeros(form)
 
 
-def _leaf(leaf: Expression) -> Form:
+def _leaf_form(leaf: Expression) -> Form:
     match leaf:
         case H(of, given, model):
-            return _averaged(Law("p", of, given), Law(model or "p", of, given))
+            return _cross_entropy_form(Law("p", of, given), Law(model or "p", of, given))
         case CrossEntropy(p, q):
-            return _averaged(p, q)
+            return _cross_entropy_form(p, q)
         case Content(number):
-            return _logarithm(number)
+            return _content_form(number)
         case Number(value):
             return {Key(): value}
     raise NotReducible(f"expression: {leaf} is no quantity that has a canonical form; evaluate it instead")
 
 
-def _averaged(p: Law, q: Law) -> Form:
+def _cross_entropy_form(p: Law, q: Law) -> Form:
     """E_p[−ln q(of | given)]: everything untied in p is averaged over, given its outcomes."""
     if not p.of or not q.of:
         if p.of or q.of:
             raise NotReducible(f"expression: one of the laws {p.name} and {q.name} has no variables; give both or none")
         return {Key(frozenset({EVERYTHING}), frozenset(), q.name, p.name): Fraction(1)}
-    _refuse_clash((*p.of, *p.given, *q.of, *q.given))
+    _refuse_conflict((*p.of, *p.given, *q.of, *q.given))
     if lost := {atom.name for atom in (*q.of, *q.given) if not atom.tied} - {atom.name for atom in (*p.of, *p.given)}:
         raise NotReducible(f"expression: {q.name} speaks of {min(lost)}, over which {p.name} does not average")
     tied = frozenset((atom.name, atom.outcome) for atom in (*p.of, *p.given, *q.of, *q.given) if atom.tied)
@@ -138,35 +199,35 @@ def _averaged(p: Law, q: Law) -> Form:
     for names, sign in ((inside, Fraction(1)), (behind, Fraction(-1))):
         if not names:
             continue
-        key = normal(Key(names, tied, q.name, p.name))
-        # An outcome that q alone speaks of does not condition the law that samples.
+        key = normalised_key(Key(names, tied, q.name, p.name))
+        # An outcome that only q names does not condition the law that samples.
         if key.tied - own and not names <= key.tied_names:
             raise NotReducible(f"expression: {q.name} is tied to an outcome that {p.name} does not know of; tie both")
         form[key] += sign
     return _without_zeros(form)
 
 
-def normal(key: Key) -> Key:
+def normalised_key(key: Key) -> Key:
     """Where all of S is tied no expectation is left: T is S, and no law samples."""
     if key.inside <= key.tied_names:
         return replace(key, tied=frozenset(tie for tie in key.tied if tie[0] in key.inside), sampler="p")
     return key
 
 
-def _untied(law: Law, body: Expression) -> Form:
+def _expectation_form(law: Law, body: Expression) -> Form:
     """E_{law}[body], surprisal by surprisal."""
     known = frozenset((atom.name, atom.outcome) for atom in law.given)
     if any(not atom.tied for atom in law.given):
         raise NotReducible(f"expression: the expectation over {law.name} is not given outcomes; tie what is given")
     form: defaultdict[Key, Fraction] = defaultdict(Fraction)
-    for key, factor in _form(body).items():
+    for key, factor in _reduced_form(body).items():
         bound = frozenset((atom.name, None) for atom in law.of) & key.tied
         if not bound:
             form[key] += factor
         elif key.inside <= key.tied_names and key.tied - bound <= known:
-            form[normal(replace(key, tied=known, sampler=law.name))] += factor
+            form[normalised_key(replace(key, tied=known, sampler=law.name))] += factor
         elif key.tied - bound == known and key.sampler == law.name:
-            form[normal(replace(key, tied=known))] += factor
+            form[normalised_key(replace(key, tied=known))] += factor
         else:
             raise NotReducible(
                 f"expression: the average of {key} over {', '.join(sorted(name for name, _ in bound))} is no sum of "
@@ -175,7 +236,7 @@ def _untied(law: Law, body: Expression) -> Form:
     return _without_zeros(form)
 
 
-def _logarithm(number: Fraction) -> Form:
+def _content_form(number: Fraction) -> Form:
     """−ln of a number by its prime factors: logarithms of primes are independent."""
     if number <= 0:
         raise NotReducible(f"expression: h({number}) is infinite or undefined; leave it out")
@@ -192,20 +253,24 @@ def _logarithm(number: Fraction) -> Form:
     return _without_zeros(form)
 
 
-def assumed(key: Key, assumptions: tuple[Assumption, ...]) -> Form:
+def under_assumptions(key: Key, assumptions: tuple[Assumption, ...]) -> Form:
     """A surprisal in the form that the assumptions leave, each applied as long as one changes something."""
     for assumption in assumptions:
-        parts = _determined(key, assumption) if isinstance(assumption, Determines) else _split(key, assumption)
+        parts = (
+            _apply_determines(key, assumption)
+            if isinstance(assumption, Determines)
+            else _apply_independent(key, assumption)
+        )
         if parts != {key: 1}:
             form: defaultdict[Key, Fraction] = defaultdict(Fraction)
             for part, factor in parts.items():
-                for final, inner in assumed(normal(part), assumptions).items():
+                for final, inner in under_assumptions(normalised_key(part), assumptions).items():
                     form[final] += factor * inner
             return _without_zeros(form)
     return {key: Fraction(1)}
 
 
-def _determined(key: Key, assumption: Determines) -> Form:
+def _apply_determines(key: Key, assumption: Determines) -> Form:
     """R = f(B): where B stands, R says nothing more."""
     of, by = set(assumption.of), set(assumption.by)
     if key.sampler != "p":
@@ -215,7 +280,7 @@ def _determined(key: Key, assumption: Determines) -> Form:
     return {replace(key, inside=inside, tied=tied): Fraction(1)}
 
 
-def _split(key: Key, assumption: Independent) -> Form:
+def _apply_independent(key: Key, assumption: Independent) -> Form:
     """Labels that are independent given Ω: −ln p(ω, y…) falls apart, and where ω is known no other label says more."""
     labels, given = set(assumption.labels), set(assumption.given)
     names = key.tied_names
@@ -230,8 +295,8 @@ def _split(key: Key, assumption: Independent) -> Form:
     return form
 
 
-def _refuse_clash(atoms: Group) -> None:
-    if why := clash(dict.fromkeys(atoms)):
+def _refuse_conflict(atoms: Group) -> None:
+    if why := conflict_between(dict.fromkeys(atoms)):
         raise ValueError(f"expression: {why}")
 
 

@@ -1,22 +1,23 @@
-"""A finite joint distribution: one axis a variable, log probabilities inside.
+"""A finite joint distribution: one axis per variable, log probabilities inside; and a model q beside it.
 
     p(S) = Σ over the variables not in S        marginals, cached by set, each from the smallest table that holds it
 
-Probability 0 is a log of −inf and stays one. Everything is float64 on the CPU.  Spec 01, 6.1.
+Probability 0 is a log of −inf and stays one. Everything is float64 on the CPU. Outcomes of a model q are matched with
+those of p by label where both have labels, else by number. What q does not list has q = 0 there; what q lists beyond p
+keeps its mass in the marginals of q.  docs/theory/information-quantities.md, 2 and 10.1.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.calculus.expressions import Outcome
-from natsel.calculus.symbols import spelled
+from natsel.calculus.expressions import Outcome, ascii_name
 from natsel.calculus.table_files import MAX_CELLS, read_rows, records_of
 
 MAX_AXES = 26
@@ -123,7 +124,7 @@ class DiscreteJoint:
 
     @classmethod
     def read_csv(cls, path: str | PathLike[str], measure: bool = False) -> Self:
-        """`from_records` of a CSV file: a header, a column a variable, and `p` or `count` unless all weigh alike."""
+        """`from_records` of a CSV file: a header, a column per variable, and `p` or `count` unless all weigh alike."""
         return cls.from_records(read_rows(path), measure)
 
     def size(self, name: str) -> int:
@@ -155,7 +156,7 @@ class DiscreteJoint:
     def places(self, name: str, outcomes: Any) -> Tensor:
         """Several outcomes at once."""
         if name not in self._places:
-            return numbered(name, outcomes, self.size(name))
+            return outcome_numbers(name, outcomes, self.size(name))
         listed = outcomes.tolist() if hasattr(outcomes, "tolist") else list(outcomes)
         return torch.tensor([self.place(name, outcome) for outcome in listed], dtype=torch.int64)
 
@@ -189,7 +190,7 @@ class DiscreteJoint:
             return table.reshape((1,) * dims + table.shape)
         return table[tuple(at[name] for name in tied)]
 
-    def cut(self, part: slice) -> Self:
+    def for_points(self, part: slice) -> Self:
         """The laws of some points of a batch: a table is the same for all."""
         return self
 
@@ -206,10 +207,10 @@ def _is_whole(outcome: Any) -> bool:
     return isinstance(outcome, int | np.integer) and not isinstance(outcome, bool)
 
 
-def numbered(name: str, outcomes: Any, size: int) -> Tensor:
+def outcome_numbers(name: str, outcomes: Any, size: int) -> Tensor:
     """Outcomes that are numbers from 0 to size − 1, as int64.
 
-    >>> numbered("y", [2, 0], size=3)
+    >>> outcome_numbers("y", [2, 0], size=3)
     tensor([2, 0])
     """
     try:
@@ -248,7 +249,7 @@ def _check_not_negative(table: Tensor, name: str, advice: str) -> None:
 
 def checked_names(names: Iterable[str], shape: tuple[int, ...], what: str = "axes") -> tuple[str, ...]:
     """Names of variables, one for each entry of the shape, in the library's spelling."""
-    found = tuple(spelled(name) for name in names)
+    found = tuple(ascii_name(name) for name in names)
     if len(found) > MAX_AXES:
         raise ValueError(f"names: {len(found)} variables are more than the {MAX_AXES} a table may have; leave some out")
     if len(found) != len(shape):
@@ -273,3 +274,69 @@ def _checked_outcomes(outcomes: Labels, sizes: Mapping[str, int]) -> dict[str, d
         if len(set(labels)) != sizes[name] or len(labels) != sizes[name]:
             raise ValueError(f"outcomes: found {list(labels)} for {name}; give {sizes[name]} different labels")
     return {name: {label: place for place, label in enumerate(labels)} for name, labels in outcomes.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedModel:
+    """A table with the outcomes of another one first, in their order."""
+
+    name: str
+    table: DiscreteJoint
+    sizes: Mapping[str, int]
+
+    is_measure: ClassVar[bool] = True
+
+    def size(self, name: str) -> int:
+        return self.sizes[name]
+
+    def place(self, name: str, outcome: Any) -> int:
+        return self.table.place(name, outcome)
+
+    def places(self, name: str, outcomes: Any) -> Tensor:
+        return self.table.places(name, outcomes)
+
+    def log_table(self, names: Sequence[str], at: Mapping[str, Tensor], dims: int) -> Tensor:
+        for each in names:
+            if each not in self.table.names:
+                raise ValueError(f"{self.name}: has no variable {each}, only {', '.join(self.table.names)}; add it")
+        found = self.table.log_table(names, at, dims)
+        for axis, each in enumerate((each for each in names if each not in at), start=dims):
+            found = found.narrow(axis, 0, self.sizes[each])
+        return found
+
+    def for_points(self, part: slice) -> Self:
+        return self
+
+
+def align_model(name: str, q: Any, joint: DiscreteJoint) -> AlignedModel:
+    """q, a joint or a table with the axes of `joint`, with its outcomes where `joint` has them.
+
+    >>> p = DiscreteJoint.from_probs("X", [0.5, 0.5], outcomes={"X": ["a", "b"]})
+    >>> q = DiscreteJoint.from_probs("X", [0.25, 0.75], outcomes={"X": ["b", "a"]})
+    >>> align_model("q", q, p).log_table(["X"], {}, 0).exp()
+    tensor([0.7500, 0.2500], dtype=torch.float64)
+    """
+    if not isinstance(q, DiscreteJoint):
+        shape = tuple(torch.as_tensor(q).shape)
+        if shape != tuple(joint.log_p.shape):
+            raise ValueError(
+                f"{name}: found shape {shape}, the joint has {tuple(joint.log_p.shape)};"
+                " name its axes with DiscreteJoint.measure"
+            )
+        q = DiscreteJoint.measure(joint.names, q, joint.outcomes)
+    table, outcomes = q.log_p, dict(q.outcomes)
+    for axis, variable in enumerate(q.names):
+        if variable not in joint.names:
+            continue
+        if variable in q.outcomes and variable in joint.outcomes:
+            ours, theirs = list(joint.outcomes[variable]), list(q.outcomes[variable])
+            order = [theirs.index(label) if label in theirs else len(theirs) for label in ours]
+            order += [place for place, label in enumerate(theirs) if label not in ours]
+            missing = torch.full_like(table.narrow(axis, 0, 1), -math.inf)
+            table = torch.cat([table, missing], axis).index_select(axis, torch.tensor(order))
+            outcomes[variable] = [*ours, *(label for label in theirs if label not in ours)]
+        elif q.size(variable) != joint.size(variable):
+            found = f"{variable} has {q.size(variable)} outcomes, in the joint {joint.size(variable)}"
+            raise ValueError(f"{name}: {found}; label the outcomes of both, or give as many")
+    sizes = {each: joint.size(each) if each in joint.names else q.size(each) for each in q.names}
+    return AlignedModel(name, DiscreteJoint(q.names, table, outcomes, is_measure=True), sizes)

@@ -5,10 +5,13 @@
     H(p(A|C) ‖ q(A|C))   = H_q[A | C]          KL(p(A|C) ‖ q(A|C)) = H_q[A | C] − H[A | C]
 
 What is left are the leaves: H terms, expectations whose body is such a sum, cross-entropies between laws over different
-groups, contents and constants. Interactions of n groups are 2^(n−1) of them, so that there is a limit.  Spec 01, 3.
+groups, contents and constants. An interaction of n groups has 2^(n−1) of them, so that there is a limit. Before
+leaves get values, bare laws get groups: H(p ‖ q) is over all variables of the joint; in H(p(X) ‖ q), q is over X.
+docs/theory/information-quantities.md, 2 to 5 and 9.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 
@@ -25,10 +28,8 @@ from natsel.calculus.expressions import (
     Number,
     Sum,
     group,
-    total,
+    sum_of_terms,
 )
-
-Leaf = H | CrossEntropy | Expectation | Number | Expression
 
 MOST_ENTROPIES = 1 << 12
 """Entropies that an expression may be a sum of: an I of 13 groups, whose value on a table takes 2 s; each more doubles
@@ -54,7 +55,7 @@ def leaves(expression: Expression) -> dict[Expression, Fraction]:
 
 
 def entropies(expression: Expression) -> int:
-    """How many entropies an expression is a sum of, those that are equal or cancel counted as well: at no cost.
+    """How many entropies an expression is a sum of, counted without expanding it: equal ones and those that cancel too.
 
     >>> from natsel.calculus import parse
     >>> entropies(parse("I[X;Y;Z] - TC[X;Y]"))
@@ -84,7 +85,7 @@ def expand(expression: Expression) -> Expression:
     >>> str(expand(parse("I[X; Y; z]")))
     'H[X] - H[X | Y] - H[X | z] + H[X | Y, z]'
     """
-    return total((factor, leaf) for leaf, factor in leaves(expression).items())
+    return sum_of_terms((factor, leaf) for leaf, factor in leaves(expression).items())
 
 
 def _collect(expression: Expression, factor: Fraction, found: defaultdict[Expression, Fraction]) -> None:
@@ -122,6 +123,21 @@ def _entropy(of: Group, given: Group, model: str | None) -> Expression:
     return H(of, given, None if model == "p" else model)
 
 
-def law_of(term: H) -> Law:
-    """The law whose information content an H term averages."""
-    return Law(term.model or "p", term.of, term.given)
+def with_bare_laws_filled(expression: Expression, all_variables: Callable[[], Group]) -> Expression:
+    """The same expression with groups for every bare law `p`: those of the law beside it, else all variables.
+
+    >>> from natsel.calculus import Atom, parse
+    >>> str(with_bare_laws_filled(parse("KL(p || q)"), lambda: (Atom("X"), Atom("Y"))))
+    'KL(p(X, Y) || q(X, Y))'
+    """
+    match expression:
+        case CrossEntropy(p, q) | KL(p, q):
+            of, given = (p.of, p.given) if p.of else (q.of, q.given)
+            of = of or all_variables()
+            return type(expression)(*(law if law.of else Law(law.name, of, given) for law in (p, q)))
+        case Expectation(law, body):
+            return Expectation(law, with_bare_laws_filled(body, all_variables))
+        case Sum(terms):
+            return Sum(tuple((factor, with_bare_laws_filled(term, all_variables)) for factor, term in terms))
+        case _:
+            return expression

@@ -1,15 +1,19 @@
-r"""Writing: an expression as text that the parser reads back, and as LaTeX.
+r"""Writing and naming: an expression as text that the parser reads back, as LaTeX, and what people call it.
 
     plain:  I[X; y | Z] - 1/2 H(p(X) || q(X))        parse(plain(e)) == e
     latex:  \mathrm{I}[X; y \mid Z] - \tfrac{1}{2} \mathrm{H}(p(X) \,\|\, q(X))
+    name:   I[X; Y] mutual information    I[X; y] information gain    I[y; X] surprise    I[x; y] point-wise
 
-Round brackets hold laws alone: a joint entropy is H[X, Y], never H(X, Y).  Spec 01, A1 and pitfall 1.
+Round brackets hold only laws: a joint entropy is H[X, Y], never H(X, Y). For names, D and D_… behind | are outcomes.
+docs/theory/information-quantities.md, 3, 4 and 9.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 from natsel.calculus.expressions import (
+    GREEK,
     KL,
     TC,
     Atom,
@@ -24,9 +28,9 @@ from natsel.calculus.expressions import (
     Number,
     Statement,
     Sum,
+    is_data,
     tied_name,
 )
-from natsel.calculus.symbols import GREEK
 
 _LATEX_SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -36,6 +40,70 @@ _LATEX_SPECIAL = {character: f"\\{character}" for character in "&%$#_{}"} | {
 _RELATIONS = {"=": "=", "<=": r"\le", ">=": r"\ge", "!=": r"\ne"}
 
 
+@dataclass(frozen=True)
+class _Notation:
+    """How the pieces of an expression are written: names, atoms, numbers, and the symbols between them."""
+
+    name: Callable[[str], str]
+    atom: Callable[[Atom], str]
+    number: Callable[[Fraction], str]
+    entropy: str
+    information: str
+    total_correlation: str
+    divergence: str
+    expectation: str
+    bar: str
+    parallel: str
+
+    def law(self, law: Law) -> str:
+        return self.name(law.name) + (f"({self.groups((law.of,), law.given)})" if law.of else "")
+
+    def groups(self, groups: tuple[Group, ...], given: Group) -> str:
+        behind = f" {self.bar} " + ", ".join(map(self.atom, given)) if given else ""
+        return "; ".join(", ".join(map(self.atom, each)) for each in groups) + behind
+
+    def bracketed(self, head: str, groups: tuple[Group, ...], given: Group, model: str | None) -> str:
+        below = "" if model is None else self.subscript(model)
+        return f"{head}{below}[{self.groups(groups, given)}]"
+
+    def subscript(self, model: str) -> str:
+        return f"_{model}" if self.bar == "|" else f"_{{{self.name(model)}}}"
+
+    def expression(self, expression: Expression) -> str:
+        match expression:
+            case H(of, given, model):
+                return self.bracketed(self.entropy, (of,), given, model)
+            case I(groups, given, model):
+                return self.bracketed(self.information, groups, given, model)
+            case TC(groups, given, model):
+                return self.bracketed(self.total_correlation, groups, given, model)
+            case CrossEntropy(p, q):
+                return f"{self.entropy}({self.law(p)} {self.parallel} {self.law(q)})"
+            case KL(p, q):
+                return f"{self.divergence}({self.law(p)} {self.parallel} {self.law(q)})"
+            case Content(number):
+                return f"h({self.number(number)})"
+            case Number(value):
+                return self.number(value)
+            case Expectation(law, body):
+                return self.expectation.format(self.law(law), self.expression(body))
+            case Sum(terms):
+                return self.sum(terms)
+        found = type(expression).__name__
+        raise ValueError(f"expression: found {found}, which is no expression; parse a text to get one")
+
+    def sum(self, terms: tuple[tuple[Fraction, Expression], ...]) -> str:
+        text = ""
+        for factor, term in terms:
+            if isinstance(term, Number):
+                factor, written = term.value, self.number(abs(term.value))
+            else:
+                written = ("" if abs(factor) == 1 else f"{self.number(abs(factor))} ") + self.expression(term)
+            sign = (" - " if factor < 0 else " + ") if text else ("-" if factor < 0 else "")
+            text += sign + written
+        return text
+
+
 def plain(expression: Expression) -> str:
     """An expression as text; `parse` reads the same expression back.
 
@@ -43,26 +111,7 @@ def plain(expression: Expression) -> str:
     >>> plain(parse("E_p(x|y)[H[x]]-2I[X;Y=3]"))
     'E_{p(x | y)}[H[x]] - 2 I[X; Y=3]'
     """
-    match expression:
-        case H(of, given, model):
-            return _bracketed("H" + _below(model), [of], given)
-        case I(groups, given, model):
-            return _bracketed("I" + _below(model), groups, given)
-        case TC(groups, given, model):
-            return _bracketed("TC" + _below(model), groups, given)
-        case CrossEntropy(p, q):
-            return f"H({_law(p)} || {_law(q)})"
-        case KL(p, q):
-            return f"KL({_law(p)} || {_law(q)})"
-        case Content(number):
-            return f"h({number})"
-        case Number(value):
-            return str(value)
-        case Expectation(law, body):
-            return f"E_{{{_law(law)}}}[{plain(body)}]"
-        case Sum(terms):
-            return _sum(terms, plain, str)
-    raise ValueError(f"expression: found {type(expression).__name__}, which is no expression; parse a text to get one")
+    return _PLAIN.expression(expression)
 
 
 def latex(expression: Expression | Statement) -> str:
@@ -72,78 +121,9 @@ def latex(expression: Expression | Statement) -> str:
     >>> print(latex(parse("1/2 I[Y1; Omega | x] + H[Y=3]")))
     \tfrac{1}{2} \mathrm{I}[Y_{1}; \Omega \mid x] + \mathrm{H}[Y{=}3]
     """
-    match expression:
-        case Statement(left, relation, right):
-            return f"{latex(left)} {_RELATIONS[relation]} {latex(right)}"
-        case H(of, given, model):
-            return _bracketed(r"\mathrm{H}" + _latex_below(model), [of], given, r"\mid", _latex_atom)
-        case I(groups, given, model):
-            return _bracketed(r"\mathrm{I}" + _latex_below(model), groups, given, r"\mid", _latex_atom)
-        case TC(groups, given, model):
-            return _bracketed(r"\mathrm{TC}" + _latex_below(model), groups, given, r"\mid", _latex_atom)
-        case CrossEntropy(p, q):
-            return rf"\mathrm{{H}}({_latex_law(p)} \,\|\, {_latex_law(q)})"
-        case KL(p, q):
-            return rf"\mathrm{{D}}_{{\mathrm{{KL}}}}({_latex_law(p)} \,\|\, {_latex_law(q)})"
-        case Content(number):
-            return f"h({_latex_number(number)})"
-        case Number(value):
-            return _latex_number(value)
-        case Expectation(law, body):
-            return rf"\mathbb{{E}}_{{{_latex_law(law)}}}\left[{latex(body)}\right]"
-        case Sum(terms):
-            return _sum(terms, latex, _latex_number)
-    raise ValueError(f"expression: found {type(expression).__name__}, which is no expression; parse a text to get one")
-
-
-def _sum(
-    terms: tuple[tuple[Fraction, Expression], ...],
-    write: Callable[[Expression], str],
-    write_number: Callable[[Fraction], str],
-) -> str:
-    text = ""
-    for factor, term in terms:
-        if isinstance(term, Number):
-            factor, written = term.value, write_number(abs(term.value))
-        else:
-            written = write(term) if abs(factor) == 1 else f"{write_number(abs(factor))} {write(term)}"
-        sign = (" - " if factor < 0 else " + ") if text else ("-" if factor < 0 else "")
-        text += sign + written
-    return text
-
-
-def _bracketed(
-    head: str,
-    groups: "tuple[Group, ...] | list[Group]",
-    given: Group,
-    bar: str = "|",
-    write: Callable[[Atom], str] = str,
-) -> str:
-    inside = "; ".join(", ".join(map(write, group)) for group in groups)
-    behind = f" {bar} " + ", ".join(map(write, given)) if given else ""
-    return f"{head}[{inside}{behind}]"
-
-
-def _below(model: str | None) -> str:
-    return "" if model is None else f"_{model}"
-
-
-def _law(law: Law) -> str:
-    if not law.of:
-        return law.name
-    behind = " | " + ", ".join(map(str, law.given)) if law.given else ""
-    return f"{law.name}({', '.join(map(str, law.of))}{behind})"
-
-
-def _latex_below(model: str | None) -> str:
-    return "" if model is None else f"_{{{_latex_name(model)}}}"
-
-
-def _latex_law(law: Law) -> str:
-    if not law.of:
-        return _latex_name(law.name)
-    behind = r" \mid " + ", ".join(map(_latex_atom, law.given)) if law.given else ""
-    return f"{_latex_name(law.name)}({', '.join(map(_latex_atom, law.of))}{behind})"
+    if isinstance(expression, Statement):
+        return f"{latex(expression.left)} {_RELATIONS[expression.relation]} {latex(expression.right)}"
+    return _LATEX.expression(expression)
 
 
 def _latex_atom(atom: Atom) -> str:
@@ -178,3 +158,92 @@ def _latex_number(number: Fraction) -> str:
 
 def _escaped(text: str) -> str:
     return "".join(_LATEX_SPECIAL.get(character, character) for character in text)
+
+
+_PLAIN = _Notation(str, str, str, "H", "I", "TC", "KL", "E_{{{}}}[{}]", "|", "||")
+_LATEX = _Notation(
+    name=_latex_name,
+    atom=_latex_atom,
+    number=_latex_number,
+    entropy=r"\mathrm{H}",
+    information=r"\mathrm{I}",
+    total_correlation=r"\mathrm{TC}",
+    divergence=r"\mathrm{D}_{\mathrm{KL}}",
+    expectation=r"\mathbb{{E}}_{{{}}}\left[{}\right]",
+    bar=r"\mid",
+    parallel=r"\,\|\,",
+)
+
+# By whether the head and the other group are tied.
+_PAIRS = {
+    (False, False): "mutual information",
+    (True, True): "point-wise mutual information",
+    (False, True): "information gain",
+    (True, False): "surprise",
+}
+
+
+def name_of(expression: Expression) -> str:
+    """The name of a quantity; empty for sums, which have none.
+
+    >>> from natsel.calculus import parse
+    >>> name_of(parse("I[X; y]")), name_of(parse("I[y; X]"))
+    ('information gain', 'surprise')
+    """
+    match expression:
+        case H(of, given, model) if model in (None, "p"):
+            return _entropy(of, given)
+        case H(_, given, _):
+            return "conditional cross-entropy" if _some_untied(given) else "cross-entropy"
+        case I(_, _, model) | TC(_, _, model) if model not in (None, "p"):
+            return ""
+        case I(groups, given):
+            name = _information(groups)
+            return f"conditional {name}" if _some_untied(given) else name
+        case TC(_, given):
+            return "conditional total correlation" if _some_untied(given) else "total correlation"
+        case CrossEntropy(p, q):
+            return "entropy" if p == q else "cross-entropy"
+        case KL():
+            return "KL divergence"
+        case Content():
+            return "information content"
+        case Number():
+            return "constant"
+        case Expectation(law, H(of, (), None)) if set(of) <= set(law.of) and law.given and law.name == "p":
+            return "expected prior surprisal under the posterior"
+        case Expectation(_, body):
+            inner = name_of(body)
+            return f"expected {inner}" if inner else ""
+        case _:
+            return ""
+
+
+def _entropy(of: Group, given: Group) -> str:
+    if all(atom.tied for atom in of):
+        if _some_untied(given):
+            return "expected information content"
+        return "conditional information content" if given else "information content"
+    if any(atom.tied for atom in of):
+        return "conditional mixed joint entropy" if given else "mixed joint entropy"
+    if _some_untied(given):
+        return "conditional entropy"
+    if given:
+        return f"entropy of the conditional at {', '.join(map(str, given))}"
+    return "entropy" if len(of) == 1 else "joint entropy"
+
+
+def _information(groups: tuple[Group, ...]) -> str:
+    ties = [{atom.tied for atom in each} for each in groups]
+    if len(groups) > 2:
+        if set().union(*ties) == {False}:
+            return "interaction information"
+        return f"{'point-wise' if set().union(*ties) == {True} else 'mixed'} interaction information"
+    if any(len(tie) == 2 for tie in ties):
+        return "mixed mutual information"
+    head, rest = (tie == {True} for tie in ties)
+    return _PAIRS[head, rest]
+
+
+def _some_untied(given: Group) -> bool:
+    return any(not atom.tied and not is_data(atom.name) for atom in given)

@@ -7,7 +7,8 @@ What is drawn is a list of values that are jointly Gaussian themselves: outcomes
 expectation or of a term are drawn given values that are there already, mean and covariance carried along. So nested
 expectations stay exact, the ones that the symbols cannot reduce too.
 
-Differential entropies may be negative, and H[A | C] is −∞ where A has a variable of C.  Spec 01, 6.3.
+Differential entropies may be negative, and H[A | C] is −∞ where A has a variable of C.
+docs/theory/information-quantities.md, 6 and 10.3.
 """
 
 import math
@@ -18,9 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from natsel.calculus.default_groups import filled
 from natsel.calculus.discrete_joint import ZeroProbabilityOutcome, checked_names
-from natsel.calculus.expansion import leaves
+from natsel.calculus.expansion import leaves, with_bare_laws_filled
 from natsel.calculus.expressions import (
     Atom,
     Content,
@@ -31,12 +31,12 @@ from natsel.calculus.expressions import (
     H,
     Law,
     Number,
+    atoms_of,
+    conflict_between,
+    free_symbols,
     tied_name,
 )
-from natsel.calculus.leaf_values import content, names_of
-from natsel.calculus.scenes import ALL, Errors, free_symbols
-from natsel.calculus.symbols import clash
-from natsel.calculus.tree import atoms_of
+from natsel.calculus.leaf_values import ALL, Errors, content_of, names_of
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -128,12 +128,15 @@ class _Drawn:
 
     def tied(self, atoms: Group) -> tuple[dict[str, int], "_Drawn"]:
         """Which value each tied variable among the atoms has."""
-        if why := clash(atoms):
+        if why := conflict_between(atoms):
             raise ValueError(why)
         drawn, ties = self, {}
         for atom in atoms:
             if atom.outcome is not None:
-                drawn, ties[atom.name] = drawn.with_constant(float(_outcomes(atom.name, atom.outcome))), len(drawn)
+                drawn, ties[atom.name] = (
+                    drawn.with_constant(float(_checked_outcomes(atom.name, atom.outcome))),
+                    len(drawn),
+                )
             elif atom.tied:
                 if atom.name not in self.symbols:
                     raise ValueError(f'at: {atom} has no outcome; pass at={{"{atom}": ...}}, or write {atom.name}=...')
@@ -141,7 +144,7 @@ class _Drawn:
         return ties, drawn
 
 
-def on_gaussian(
+def evaluate_on_gaussian(
     tree: Expression, joint: GaussianJoint, asked: Mapping[str, Any], models: Mapping[str, Any], errors: Errors
 ) -> Tensor:
     """The value of an expression on a GaussianJoint."""
@@ -151,8 +154,8 @@ def on_gaussian(
             raise ValueError(f"{name}: found {type(q).__name__}; beside a GaussianJoint pass another one")
         laws[name] = q
     joint.axes([*asked, *(atom.name for atom in atoms_of(tree))])
-    tree = filled(tree, lambda: tuple(Atom(name) for name in joint.names))
-    outcomes = {name: _outcomes(name, asked[name]) for name in free_symbols(tree) if name in asked}
+    tree = with_bare_laws_filled(tree, lambda: tuple(Atom(name) for name in joint.names))
+    outcomes = {name: _checked_outcomes(name, asked[name]) for name in free_symbols(tree) if name in asked}
     lengths = {len(value) for value in outcomes.values() if value.dim()}
     if len(lengths) > 1:
         raise ValueError(f"at: found {sorted(lengths)} outcomes; give as many of each, they are taken together")
@@ -164,13 +167,13 @@ def on_gaussian(
         drawn = replace(more, symbols={**drawn.symbols, name: len(drawn)})
     value_B = drawn.full(0.0)
     for leaf, factor in leaves(tree).items():
-        value_B = value_B + float(factor) * _value_of(leaf, laws, drawn)
+        value_B = value_B + float(factor) * _leaf_value(leaf, laws, drawn)
     if errors == "raise" and bool(value_B.isnan().any()):
         raise ZeroProbabilityOutcome("at: the value is inf - inf, which is undefined; pass errors='nan' for NaN")
     return value_B if lengths else value_B[0]
 
 
-def _outcomes(name: str, outcome: Any) -> Tensor:
+def _checked_outcomes(name: str, outcome: Any) -> Tensor:
     symbol = tied_name(name)
     if outcome is ALL or isinstance(outcome, str):
         raise ValueError(f"at: found {outcome!r} for {symbol}; {name} is continuous, pass numbers")
@@ -180,25 +183,25 @@ def _outcomes(name: str, outcome: Any) -> Tensor:
     return value
 
 
-def _value_of(leaf: Expression, laws: Mapping[str, GaussianJoint], drawn: _Drawn) -> Tensor:
+def _leaf_value(leaf: Expression, laws: Mapping[str, GaussianJoint], drawn: _Drawn) -> Tensor:
     match leaf:
         case H(of, given, model):
-            return _cross(Law("p", of, given), Law(model or "p", of, given), laws, drawn)
+            return _cross_entropy(Law("p", of, given), Law(model or "p", of, given), laws, drawn)
         case CrossEntropy(p, q):
-            return _cross(p, q, laws, drawn)
+            return _cross_entropy(p, q, laws, drawn)
         case Expectation(law, body):
             ties, drawn = drawn.tied(law.given)
             names = names_of(law.of)
             symbols = {**drawn.symbols, **{name: len(drawn) + place for place, name in enumerate(names)}}
-            return _value_of(body, laws, replace(drawn.with_draws(laws[law.name], names, ties), symbols=symbols))
+            return _leaf_value(body, laws, replace(drawn.with_draws(laws[law.name], names, ties), symbols=symbols))
         case Number(number):
             return drawn.full(float(number))
         case Content(number):
-            return drawn.full(content(number))
+            return drawn.full(content_of(number))
     raise TypeError(f"expression: {type(leaf).__name__} is no leaf; expand it first")
 
 
-def _cross(law: Law, inside: Law, laws: Mapping[str, GaussianJoint], drawn: _Drawn) -> Tensor:
+def _cross_entropy(law: Law, inside: Law, laws: Mapping[str, GaussianJoint], drawn: _Drawn) -> Tensor:
     """E_law[−ln inside]; both speak of one value of each variable, tied if either ties it."""
     q, targets, given = laws[inside.name], names_of(inside.of), names_of(inside.given)
     if set(targets) & set(given):

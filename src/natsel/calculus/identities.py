@@ -6,21 +6,20 @@
 
 A statement speaks of discrete variables, of outcomes that can happen, and of models that sum to one. There are limits:
 4,096 entropies in both sides together (an I of 12 variables on each), proofs of inequalities in at most 5 variables,
-counter-examples in at most 16. What is beyond the first and the last is refused.  Spec 01, A3.
+counter-examples in at most 16. What is beyond the first and the last is refused.
+docs/theory/information-quantities.md, 6 and 7.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from natsel.calculus.assumptions import Assumption, Determines, Independent
-from natsel.calculus.canonical import Form, NotReducible, canonical
-from natsel.calculus.counterexamples import Counterexample, affordable, counterexample
+from natsel.calculus.canonical import Assumption, Determines, Form, Independent, NotReducible, canonical
+from natsel.calculus.counterexamples import Counterexample, affordable_trials, counterexample
 from natsel.calculus.expansion import leaves
-from natsel.calculus.expressions import Expression, H, Statement
-from natsel.calculus.inequalities import never_negative
+from natsel.calculus.expressions import Expression, H, Statement, models_of, with_data_tied
+from natsel.calculus.inequalities import sum_of_never_negative
 from natsel.calculus.parser import parse, parse_statement
-from natsel.calculus.tree import models_of, with_data_tied
 
 __all__ = ["Counterexample", "Verdict", "equal", "verify"]
 
@@ -94,8 +93,8 @@ def verify(
     # D is an outcome where both sides use it as one.
     left, right = with_data_tied(parsed.left, parsed.right)
     relation = "=" if parsed.relation == "!=" else parsed.relation
-    reason = _proof(Statement(left, relation, right), assumptions, discrete)
-    trials = affordable(parsed, trials, discrete)
+    reason = _reason_it_holds(Statement(left, relation, right), assumptions, discrete)
+    trials = affordable_trials(parsed, trials, discrete)
     found = None if reason else counterexample(Statement(left, relation, right), assumptions, trials, seed, discrete)
     if parsed.relation == "!=" and reason:
         return Verdict(parsed, "refuted", reason)
@@ -109,9 +108,9 @@ def verify(
     return Verdict(parsed, "open", f"since no proof was found and no counter-example in {tried}")
 
 
-def _proof(statement: Statement, assumptions: tuple[Assumption, ...], discrete: bool) -> str | None:
+def _reason_it_holds(statement: Statement, assumptions: tuple[Assumption, ...], discrete: bool) -> str | None:
     """Why a statement with =, <= or >= holds, or None."""
-    if not discrete and any(_repeats(side) for side in (statement.left, statement.right)):
+    if not discrete and any(_conditions_on_its_target(side) for side in (statement.left, statement.right)):
         return None
     try:
         difference = canonical(statement.left - statement.right, assumptions)
@@ -119,22 +118,22 @@ def _proof(statement: Statement, assumptions: tuple[Assumption, ...], discrete: 
         return None
     if not difference:
         try:
-            return f"since both sides are {_written(canonical(statement.left, assumptions))}"
+            return f"since both sides are {_form_text(canonical(statement.left, assumptions))}"
         except NotReducible:
             return "since what differs cancels inside the expectations"
     if statement.relation == "=":
         return None
     sign = 1 if statement.relation == ">=" else -1
-    terms = never_negative({key: sign * factor for key, factor in difference.items()}, assumptions, discrete)
+    terms = sum_of_never_negative({key: sign * factor for key, factor in difference.items()}, assumptions, discrete)
     return f"since the difference is {terms}, which is never negative" if terms else None
 
 
-def _repeats(side: Expression) -> bool:
+def _conditions_on_its_target(side: Expression) -> bool:
     """Whether a variable stands on both sides of a bar: H[X | X] is 0, but −∞ for a density."""
     return any(isinstance(leaf, H) and not set(leaf.of).isdisjoint(leaf.given) for leaf in leaves(side))
 
 
-def _written(form: Form) -> str:
+def _form_text(form: Form) -> str:
     text = ""
     for key, factor in form.items():
         sign = (" - " if factor < 0 else " + ") if text else ("-" if factor < 0 else "")

@@ -4,7 +4,8 @@
     E[−ln p(A | C)] ≥ 0                              discrete variables only
 
 With single variables A these generate all others. The weights that the programme finds are made fractions, and their
-sum is compared with the form exactly: what is called proved does not rest on floating point.  Spec 01, A3 and "open".
+sum is compared with the form exactly: what is called proved does not rest on floating point.
+docs/theory/information-quantities.md, 7; Yeung 1997.
 """
 
 import math
@@ -14,8 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
-from natsel.calculus.assumptions import Assumption
-from natsel.calculus.canonical import EVERYTHING, Form, Key, Tie, assumed, normal
+from natsel.calculus.canonical import EVERYTHING, Assumption, Form, Key, Tie, normalised_key, under_assumptions
 from natsel.calculus.expressions import Atom
 
 MOST_VARIABLES = 5
@@ -30,11 +30,11 @@ class Term:
     form: Form
 
 
-def never_negative(form: Form, assume: tuple[Assumption, ...] = (), discrete: bool = True) -> str | None:
+def sum_of_never_negative(form: Form, assume: tuple[Assumption, ...] = (), discrete: bool = True) -> str | None:
     """The form as a sum of terms that are never negative, written out; None where none was found.
 
     >>> from natsel.calculus import canonical, parse
-    >>> never_negative(canonical(parse("H[X] - H[X | Y]")))
+    >>> sum_of_never_negative(canonical(parse("H[X] - H[X | Y]")))
     'I[X; Y]'
     """
     constant = math.fsum(
@@ -50,18 +50,18 @@ def never_negative(form: Form, assume: tuple[Assumption, ...] = (), discrete: bo
     if len({name for key in form for name in key.inside | key.tied_names}) > MOST_VARIABLES:
         return None
     terms: list[Term] = []
-    for term in terms_over(form, assume, discrete):
+    for term in never_negative_terms(form, assume, discrete):
         if term.form:
             terms.append(term)
         if len(terms) > _MOST_TERMS:
             return None
-    weights = _weights(form, terms)
+    weights = _exact_weights(form, terms)
     if weights is None:
         return None
     return " + ".join(("" if weight == 1 else f"{weight} ") + terms[index].text for index, weight in weights.items())
 
 
-def _weights(form: Form, terms: list[Term]) -> dict[int, Fraction] | None:
+def _exact_weights(form: Form, terms: list[Term]) -> dict[int, Fraction] | None:
     """Non-negative weights with which the terms sum to the form, exactly."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -93,10 +93,10 @@ def _weights(form: Form, terms: list[Term]) -> dict[int, Fraction] | None:
     return weights if exact else None
 
 
-def terms_over(form: Form, assume: tuple[Assumption, ...] = (), discrete: bool = True) -> Iterator[Term]:
+def never_negative_terms(form: Form, assume: tuple[Assumption, ...] = (), discrete: bool = True) -> Iterator[Term]:
     """All terms over the variables, outcomes and laws of a form.
 
-    >>> [term.text for term in terms_over({Key(frozenset("X")): Fraction(1)})]
+    >>> [term.text for term in never_negative_terms({Key(frozenset("X")): Fraction(1)})]
     ['H[X]']
     """
     names = sorted({name for key in form for name in key.inside | key.tied_names})
@@ -114,13 +114,13 @@ def terms_over(form: Form, assume: tuple[Assumption, ...] = (), discrete: bool =
                     behind = frozenset(rest)
                     if discrete:
                         for model in models:
-                            yield _surprisal(a, behind, tied, model, sampler, assume)
+                            yield _surprisal_term(a, behind, tied, model, sampler, assume)
                     if a in fixed or not fixed <= behind:
                         continue
                     for known in _subsets(rest):
                         for model in models:
                             if model != sampler or len(known) < len(behind):
-                                yield _divergence(a, behind, frozenset(known), tied, model, sampler, assume)
+                                yield _divergence_term(a, behind, frozenset(known), tied, model, sampler, assume)
 
 
 def _subsets(items: Iterable[Tie] | Iterable[str]) -> Iterator[tuple]:  # type: ignore[type-arg]
@@ -133,12 +133,12 @@ def _form(parts: list[tuple[int, Key]], assume: tuple[Assumption, ...]) -> Form:
     form: defaultdict[Key, Fraction] = defaultdict(Fraction)
     for sign, key in parts:
         if key.inside:
-            for part, factor in assumed(normal(key), assume).items():
+            for part, factor in under_assumptions(normalised_key(key), assume).items():
                 form[part] += sign * factor
     return {key: factor for key, factor in form.items() if factor}
 
 
-def _surprisal(
+def _surprisal_term(
     a: str, behind: frozenset[str], tied: frozenset[Tie], model: str, sampler: str, assume: tuple[Assumption, ...]
 ) -> Term:
     """E[−ln model(a | behind)], the law of the sampler tied to `tied`."""
@@ -146,16 +146,16 @@ def _surprisal(
     below = "" if model == "p" else f"_{model}"
     fixed = {name for name, _ in tied}
     if fixed <= behind | {a} and sampler == "p":
-        return Term(f"H{below}[{_written([a], tied)}{_behind(behind, tied)}]", form)
+        return Term(f"H{below}[{_atoms_text([a], tied)}{_given_text(behind, tied)}]", form)
     # The law knows more than the logarithm speaks of: an expectation that has to be written out.
     free = (behind | {a}) - fixed
     symbols = tied | {(name, None) for name in free}
-    inside = f"H{below}[{_written([a], symbols)}{_behind(behind, symbols)}]"
-    law = f"{sampler}({_written(free, symbols)}{_behind(fixed, tied)})"
+    inside = f"H{below}[{_atoms_text([a], symbols)}{_given_text(behind, symbols)}]"
+    law = f"{sampler}({_atoms_text(free, symbols)}{_given_text(fixed, tied)})"
     return Term(f"E_{{{law}}}[{inside}]" if free else inside, form)
 
 
-def _divergence(
+def _divergence_term(
     a: str,
     behind: frozenset[str],
     known: frozenset[str],
@@ -176,19 +176,19 @@ def _divergence(
     if a == EVERYTHING and not behind:
         return Term(f"KL({sampler} || {model})", form)
     if model == sampler == "p" and fixed <= known:
-        return Term(f"I[{a}; {_written(behind - known, tied)}{_behind(known, tied)}]", form)
+        return Term(f"I[{a}; {_atoms_text(behind - known, tied)}{_given_text(known, tied)}]", form)
     if model == sampler == "p" and behind == fixed:
-        return Term(f"I[{_written(behind - known, tied)}; {a}{_behind(known, tied)}]", form)
-    left = f"{sampler}({a}{_behind(behind, tied)})"
-    return Term(f"KL({left} || {model}({a}{_behind(known, tied)}))", form)
+        return Term(f"I[{_atoms_text(behind - known, tied)}; {a}{_given_text(known, tied)}]", form)
+    left = f"{sampler}({a}{_given_text(behind, tied)})"
+    return Term(f"KL({left} || {model}({a}{_given_text(known, tied)}))", form)
 
 
-def _written(names: Iterable[str], tied: Iterable[Tie]) -> str:
+def _atoms_text(names: Iterable[str], tied: Iterable[Tie]) -> str:
     outcomes = dict(tied)
     texts = (str(Atom(name, True, outcomes[name])) if name in outcomes else name for name in sorted(names))
     return ", ".join(texts)
 
 
-def _behind(names: Iterable[str], tied: Iterable[Tie]) -> str:
-    written = _written(names, tied)
+def _given_text(names: Iterable[str], tied: Iterable[Tie]) -> str:
+    written = _atoms_text(names, tied)
     return f" | {written}" if written else ""

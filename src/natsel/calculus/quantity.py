@@ -2,7 +2,7 @@
 
     natsel.info("I[Y;W|x]").on(belief)
 
-Spec 01, A1 and A2.
+docs/theory/information-quantities.md, 9 and 10.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,16 @@ from typing import Any
 
 from torch import Tensor
 
+from natsel.beliefs import CategoricalSamples
 from natsel.calculus.discrete_joint import DiscreteJoint
-from natsel.calculus.evaluate import Errors, Result, Unit, evaluate
+from natsel.calculus.evaluate import Result, Unit, evaluate
 from natsel.calculus.expansion import expand
 from natsel.calculus.expressions import Expression, Statement
-from natsel.calculus.formatting import latex
+from natsel.calculus.formatting import latex, name_of
+from natsel.calculus.gaussian_joint import GaussianJoint
+from natsel.calculus.leaf_values import Errors
 from natsel.calculus.parser import parse_statement
-from natsel.calculus.quantity_names import name_of
+from natsel.calculus.predictive_joint import PredictiveJoint
 from natsel.calculus.rewriting import chain
 
 
@@ -43,7 +46,7 @@ class Quantity:
         unit: Unit = "nats",
         errors: Errors = "raise",
     ) -> float | Tensor:
-        """The value on a joint distribution, on a belief (one a point), or on a table of probabilities with `names`.
+        """The value on a joint distribution, on a belief (one per point), or on a table of probabilities with `names`.
 
         `at`, `labels`, `q`, `unit` and `errors` are those of `evaluate`.
 
@@ -63,7 +66,7 @@ class Quantity:
         unit: Unit = "nats",
         errors: Errors = "raise",
     ) -> Result:
-        """The value with its name, its expansion and what to mind."""
+        """The value with its name, its expansion and its warnings."""
         on = _as_joint(joint, names)
         return evaluate(self.expression, on, at=at, labels=labels, q=q, unit=unit, errors=errors)
 
@@ -106,13 +109,13 @@ class Quantity:
         return str(self.expression)
 
     def __add__(self, other: "Quantity | Expression | float") -> "Quantity":
-        return Quantity(self.expression + _inner(other))
+        return Quantity(self.expression + _expression_of(other))
 
     def __radd__(self, other: float) -> "Quantity":
         return Quantity(other + self.expression)
 
     def __sub__(self, other: "Quantity | Expression | float") -> "Quantity":
-        return Quantity(self.expression - _inner(other))
+        return Quantity(self.expression - _expression_of(other))
 
     def __rsub__(self, other: float) -> "Quantity":
         return Quantity(other - self.expression)
@@ -140,14 +143,14 @@ def info(text: str) -> Quantity:
     return Quantity(found)
 
 
-def _inner(other: "Quantity | Expression | float") -> Expression | float:
+def _expression_of(other: "Quantity | Expression | float") -> Expression | float:
     return other.expression if isinstance(other, Quantity) else other
 
 
 def _as_joint(joint: Any, names: Iterable[str] | None) -> Any:
     """A table with names as a joint; what is a joint or a belief already as it is."""
     if names is not None:
-        if isinstance(joint, DiscreteJoint) or hasattr(joint, "log_probs_N_K_C"):
+        if isinstance(joint, DiscreteJoint | GaussianJoint | PredictiveJoint | CategoricalSamples):
             raise ValueError(f"names: found them beside {type(joint).__name__}, which has its own; leave them out")
         return DiscreteJoint.from_probs(names, joint)
     if isinstance(joint, Tensor | list | tuple) or type(joint).__module__ == "numpy":

@@ -6,7 +6,8 @@
     KL(p(A₁, A₂) ‖ q(A₁, A₂)) = KL(p(A₁) ‖ q(A₁)) + KL(p(A₂ | A₁) ‖ q(A₂ | A₁))
 
 Surprise does not chain in outcomes. Every candidate is compared with the original by its canonical form before it is
-returned: a rule that does not hold for the mix at hand is never applied.  Spec 01, 3 and pitfall 4.
+returned: a rule that does not hold for the mix at hand is never applied.
+docs/theory/information-quantities.md, 3 to 5.
 """
 
 import math
@@ -26,9 +27,10 @@ from natsel.calculus.expressions import (
     Group,
     H,
     I,
+    Law,
     Sum,
     group,
-    total,
+    sum_of_terms,
 )
 
 # Atoms whose orders are all tried, and what these may take in all; others are tried as written, and outcomes first.
@@ -58,7 +60,7 @@ def _chained(expression: Expression, refusals: list[str]) -> Expression | None:
             for place, (factor, term) in enumerate(terms):
                 chained = _chained(term, refusals)
                 if chained is not None:
-                    return total([*terms[:place], (factor, chained), *terms[place + 1 :]])
+                    return sum_of_terms([*terms[:place], (factor, chained), *terms[place + 1 :]])
             return None
         case Expectation(law, body):
             chained = _chained(body, refusals)
@@ -86,19 +88,10 @@ def _candidates(expression: Expression) -> Iterator[Expression]:
             before = [group(atom for each in groups[:place] for atom in each) for place in range(len(groups))]
             pairs = list(zip(before, groups, strict=True))[1:]
             for turned in (False, True):
-                yield total((Fraction(1), I((b, a) if turned else (a, b), given, model)) for a, b in pairs)
-        case CrossEntropy(p, q) if (p.of, p.given) == (q.of, q.given):
-            yield from _splits(
-                p.of,
-                p.given,
-                lambda part, behind: CrossEntropy(replace(p, of=part, given=behind), replace(q, of=part, given=behind)),
-            )
-        case KL(p, q) if (p.of, p.given) == (q.of, q.given):
-            yield from _splits(
-                p.of,
-                p.given,
-                lambda part, behind: KL(replace(p, of=part, given=behind), replace(q, of=part, given=behind)),
-            )
+                yield sum_of_terms((Fraction(1), I((b, a) if turned else (a, b), given, model)) for a, b in pairs)
+        case CrossEntropy(p, q) | KL(p, q) if (p.of, p.given) == (q.of, q.given):
+            between = type(expression)
+            yield from _splits(p.of, p.given, lambda of, given: between(Law(p.name, of, given), Law(q.name, of, given)))
 
 
 def _in_place(term: I, place: int) -> Make:
@@ -127,7 +120,7 @@ def _splits(atoms: Group, given: Group, make: Make) -> Iterator[Expression]:
         for part in split:
             terms.append((Fraction(1), make(part, group((*before, *given)))))
             before = (*before, *part)
-        yield total(terms)
+        yield sum_of_terms(terms)
 
 
 def _refusal(expression: Expression) -> str:

@@ -1,7 +1,7 @@
-"""Rows that name outcomes, as a table: a column a variable, and a column `p` or `count` for how much a row weighs.
+"""Rows that name outcomes, as a table: one column per variable, and a column `p` or `count` for how much a row weighs.
 
 Columns of whole numbers and of numbers are sorted, text stays in the order in which it first came. Rows with the same
-outcomes add up; combinations without a row weigh 0.  Spec 01, 6.1.
+outcomes add up; combinations without a row weigh 0.  docs/theory/information-quantities.md, 10.1.
 """
 
 import csv
@@ -61,8 +61,8 @@ def records_of(rows: Iterable[Mapping[str, Any]]) -> Records:
             columns = ", ".join(name for name in rows[0] if name)
             raise ValueError(f"records: row {number} does not have just the columns {columns}; fill in or leave out")
     column = given[0] if given else None
-    meaning = {name: _meaning([row[name] for row in rows]) for name in names}
-    outcomes = {name: tuple(dict.fromkeys(_ordered(list(meaning[name].values())))) for name in names}
+    outcome_of = {name: _outcomes_of_column([row[name] for row in rows]) for name in names}
+    outcomes = {name: tuple(dict.fromkeys(_ordered(list(outcome_of[name].values())))) for name in names}
     places = {name: {label: place for place, label in enumerate(outcomes[name])} for name in names}
     shape = [len(outcomes[name]) for name in names]
     cells = 1
@@ -72,12 +72,12 @@ def records_of(rows: Iterable[Mapping[str, Any]]) -> Records:
         raise ValueError(f"records: {cells} cells are more than the {MAX_CELLS} a table may have; leave columns out")
     weights = torch.zeros(shape, dtype=torch.float64)
     for number, row in enumerate(rows, start=1):
-        cell = tuple(places[name][meaning[name][row[name]]] for name in names)
+        cell = tuple(places[name][outcome_of[name][row[name]]] for name in names)
         weights[cell] += 1.0 if column is None else _number(row[column], column, number)
     return Records(names, weights, outcomes, column)
 
 
-def _meaning(values: Sequence[Any]) -> dict[Any, Outcome]:
+def _outcomes_of_column(values: Sequence[Any]) -> dict[Any, Outcome]:
     """What the entries of a column stand for: whole numbers if all are, else numbers if all are, else text."""
     distinct = list(dict.fromkeys(values))
     if all(isinstance(value, int) or _is(int, value) for value in distinct):

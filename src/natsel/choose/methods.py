@@ -175,7 +175,13 @@ _NAMED = (
     Method(Surprise(), TopK(), "surprise", aliases=("bayesian-surprise",), source="Itti & Baldi 2005"),
     # of weight space: Fisher information of the last layer, gradients and their similarities
     Method(LogDet(), KMeansPP(), "badge", source=_BADGE, note="k-means++ on gradients under the likeliest labels"),
-    Method(LogDet(), KDPP(), "badge-dpp", source=_BADGE, note="its k-DPP, slower and no better in the paper"),
+    Method(
+        LogDet(),
+        KDPP(),
+        "badge-dpp",
+        source=_BADGE,
+        note="its k-DPP: exact, for pools of up to 2,000; no better in the paper",
+    ),
     Method(TraceEPIG(), ForwardBackward(), "bait", source=_BAIT, note="targets: the pool itself in the paper"),
     Method(
         EPIG(),

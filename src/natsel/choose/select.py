@@ -18,6 +18,7 @@ from natsel.beliefs.arrays import as_integers, as_tensor
 from natsel.capabilities import Capability, Picks
 from natsel.choose.methods import METHODS, Method, missing, resolve
 from natsel.choose.selection import Selection, exhausted
+from natsel.information.class_labels import class_labels
 from natsel.objectives import Reading, read
 
 
@@ -133,10 +134,7 @@ def _reading(
     if labels is None:
         return Reading(aims, None, generator, held)
     if isinstance(belief, CategoricalSamples):
-        labels_N = as_integers(labels, "labels").to(belief.device)
-        if labels_N.numel() and not bool(((labels_N >= 0) & (labels_N < belief.shape[2])).all()):
-            found = f"{int(labels_N.min())}..{int(labels_N.max())}"
-            raise ValueError(f"labels: classes run from 0 to {belief.shape[2] - 1}, found {found}; map labels to them")
+        labels_N = class_labels(as_integers(labels, "labels").to(belief.device), len(belief), belief.shape[2])
     else:
         labels_N = as_tensor(labels, "labels").to(belief.device)
     if labels_N.shape != (len(belief),):

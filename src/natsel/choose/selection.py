@@ -48,7 +48,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why these points: a line a pick, what the batch carries together, and what to be wary of."""
+    """Why these points: a line per pick, what the batch carries together, and what to be wary of."""
 
     method: str
     picks: tuple[Pick, ...]
@@ -70,7 +70,7 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A batch: `indices` are ids of the user's data in the order picked, `scores` one number a pick.
+    """A batch: `indices` are ids of the user's data in the order picked, `scores` one number per pick.
 
     Scores are marginal gains where the search builds the batch step by step, else the plain scores; `total` is the
     value of the batch under the method (for a sequential one its joint information in nats). Stochastic searches add

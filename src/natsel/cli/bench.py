@@ -1,4 +1,4 @@
-"""`natsel bench`: natsel against its peers; the work is done by `natsel.bench`."""
+"""`natsel bench`: what natsel takes in time and memory, alone and against its peers; `natsel.bench` does the work."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +12,12 @@ EXAMPLE = "Example: natsel bench --setup peers   then   natsel bench quick --pyt
 
 
 def command(
-    cases: Annotated[
-        str, typer.Argument(help="quick, standard, full, the name of one case, or a file of predictions.")
+    case: Annotated[
+        str,
+        typer.Argument(
+            help="Against peers: quick, standard, full, one case, or a file of predictions. Alone: epig, epig-large, "
+            "fisher, believe, journal, bit-flips or accelerator, with settings as in epig:points=300,targets=40."
+        ),
     ] = "quick",
     python: Annotated[
         str | None, typer.Option(help="An interpreter that has the peers; this one if not given.")
@@ -21,8 +25,10 @@ def command(
     setup: Annotated[
         Path | None, typer.Option(help="Install the peers into an environment in this folder, and stop.")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads each contender may use.")] = 1,
-    repeat: Annotated[int, typer.Option(help="Runs of each contender; times are medians.")] = 3,
+    threads: Annotated[int, typer.Option(help="Threads that each process may use.")] = 1,
+    repeat: Annotated[
+        int | None, typer.Option(help="Runs of each contender; times are medians. 3 against peers if not given.")
+    ] = None,
     quality: Annotated[
         bool, typer.Option("--quality", help="Judge BatchBALD batches on a family of pools instead.")
     ] = False,
@@ -30,21 +36,21 @@ def command(
     out: Annotated[Path | None, typer.Option(help="Write the results as JSON to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Measure natsel against its peers: time, memory and what the batches are worth."""
+    """Measure natsel: time, memory and what batches are worth, alone or against its peers."""
     from natsel import bench
 
     try:
         if setup is not None:
             print(bench.setup(setup))
             return
-        document = bench.run(
-            cases,
-            peers_python=python,
+        document = bench.measure(
+            case,
             threads=threads,
             repeat=repeat,
+            out=out,
+            peers_python=python,
             quality=quality,
             seeds=seeds,
-            out=out,
             progress=lambda line: typer.echo(line, err=True),
         )
     except RuntimeError as failure:

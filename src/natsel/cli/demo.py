@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from natsel.cli.run import perform, show
+from natsel.cli.run import print_result, run_and_show
 
 if TYPE_CHECKING:
     from natsel.experiments.results.publish import Published
@@ -34,9 +34,9 @@ def command(
     """Learn digits with few labels, chosen at random or in three better ways. No download; a report at the end."""
     from dataclasses import replace
 
-    from natsel.experiments.recipe.recipe import load_recipe
+    from natsel.experiments.recipe.plan import Plan, load_plan
 
-    recipe = replace(load_recipe("digits"), name="demo", seeds=tuple(range(seed, seed + SEEDS)))
+    recipe = replace(load_plan("digits").recipes[""], name="demo", seeds=tuple(range(seed, seed + SEEDS)))
     place = folder or state_folder() / f"demo-{seed}"
     if not as_json:
         typer.echo(
@@ -44,32 +44,29 @@ def command(
             f" {len(recipe.methods)} ways to choose, {SEEDS} runs of each.",
             err=True,
         )
-    outcome, published = perform(
-        recipe, place, processes=processes, device="cpu", fresh=fresh, command=["natsel", "demo", "--seed", str(seed)]
-    )
-    if published is not None and not as_json:
-        _draw(published)
-    show(outcome, published, as_json=as_json)
+    said = ["natsel", "demo", "--seed", str(seed)]
+    options = {"processes": processes, "device": "cpu", "fresh": fresh, "command": said}
+    run_and_show(Plan.of(recipe), place, as_json=as_json, show=_show, **options)
 
 
-def _draw(published: "Published") -> None:
-    """The first batch of the method that looks at what labels tell together, as pictures with their answers."""
+def _show(published: "Published") -> None:
+    """The first batch of batchbald as pictures with their answers, then the result."""
     import numpy as np
     from rich.console import Console
 
     from natsel.cli.pictures import gallery, picture
 
-    runs = published.experiment.of("batchbald")
-    if not runs or not runs[0].batches:
-        return
-    console, batch = Console(highlight=False), runs[0].batches[0]
-    unicode = console.encoding.startswith("utf")
-    colour = unicode and console.is_terminal and console.color_system not in (None, "standard")
-    images = [np.asarray(published.experiment.thumbnails[id]) / 255 for id in batch.ids]
-    pictures = [picture(image, colour, unicode) for image in images]
-    console.print("\nThe first digits that batchbald asked for, and what they were:\n")
-    for line in gallery(pictures, [str(label) for label in batch.labels], console.width):
-        console.print(line, no_wrap=True, crop=False)
+    assert published.experiment is not None
+    for batch in [batch for run in published.experiment.of("batchbald")[:1] for batch in run.batches[:1]]:
+        console = Console(highlight=False)
+        unicode = console.encoding.startswith("utf")
+        colour = unicode and console.is_terminal and console.color_system not in (None, "standard")
+        images = [np.asarray(published.experiment.thumbnails[id]) / 255 for id in batch.ids]
+        pictures = [picture(image, colour, unicode) for image in images]
+        console.print("\nThe first digits that batchbald asked for, and what they were:\n")
+        for line in gallery(pictures, [str(label) for label in batch.labels], console.width):
+            console.print(line, no_wrap=True, crop=False)
+    print_result(published)
 
 
 def state_folder() -> Path:

@@ -28,7 +28,7 @@ def command(
     ],
     table: Annotated[
         Path | None,
-        typer.Option(help="A CSV file: a column a variable and a column p or count (none: each row counts 1)."),
+        typer.Option(help="A CSV file: a column per variable and a column p or count (none: each row counts 1)."),
     ] = None,
     at: Annotated[
         list[str] | None, typer.Option(help="What a small letter stands for: y=1; y=* for every outcome. Repeatable.")
@@ -178,7 +178,7 @@ def _models(q: list[str]) -> Any:
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
-    """A report for people: one thing a line."""
+    """A report for people: one thing per line."""
     if "verdict" in report:
         yield report["statement"]
         yield from _fields({"verdict": report["verdict"], "reason": report["reason"]})

@@ -1,4 +1,4 @@
-"""A board of runs under way: a row a method, with the labels so far, the accuracy and how it rises.
+"""A board of runs under way: a row per method, with the labels so far, the accuracy and how it rises.
 
 On a terminal it is drawn in place; elsewhere a finished or failed run is a line, and long silence is broken now and
 then. All of it goes to stderr: stdout is for results.

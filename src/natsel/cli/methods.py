@@ -20,10 +20,16 @@ EXAMPLE = "Example: natsel methods --json"
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array and nothing else.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the two tables of docs/grid.md.")] = False,
 ) -> None:
     """List the methods: their objective and search, what they need, guarantee and cost, and where they come from."""
     import natsel
 
+    if markdown:
+        from natsel.cli.grid_page import grid_page
+
+        typer.echo(grid_page(), nl=False)
+        return
     entries = [describe(method) for method in natsel.methods().values()]
     if as_json:
         print_json(entries)
@@ -71,7 +77,7 @@ def describe(method: "Method") -> dict[str, Any]:
 
 
 def _card(entries: list[dict[str, Any]]) -> "RenderableType":
-    """The methods of one objective: its facts once, then a row a method."""
+    """The methods of one objective: its facts once, then a row per method."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from natsel.cli.output import print_json
-from natsel.cli.run import tell
+from natsel.cli.run import print_result
 
 NAME = "report"
 EXAMPLE = "Example: natsel report runs/digits --open"
@@ -19,15 +19,13 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Write one self-contained HTML page about an experiment: curves, labels saved, what was picked and why."""
-    from natsel.experiments.results.publish import Published, publish
+    from natsel.experiments.results.publish import publish
 
     published = publish(folder, out)
     if as_json:
         print_json(published.as_dict())
-    elif isinstance(published, Published):
-        tell(published)
     else:
-        typer.echo(published.told())
+        print_result(published)
     if open_it:
         import webbrowser
 

@@ -8,12 +8,14 @@ import typer
 from natsel.cli.output import print_json, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from natsel.experiments.recipe.plan import Plan
-    from natsel.experiments.recipe.recipe import Recipe
-    from natsel.experiments.results.publish import Published, PublishedPlan
+    from natsel.experiments.results.experiment import Experiment
+    from natsel.experiments.results.publish import Published
     from natsel.experiments.results.summary import Row
-    from natsel.experiments.running.run import Outcome, Report
-    from natsel.experiments.running.suite import Ended
+    from natsel.experiments.running.run import Outcome
+    from natsel.experiments.running.worker_pool import Report
 
 NAME = "run"
 EXAMPLE = "Example: natsel run digits --methods random,power-bald:beta=4 --seeds 0-4   then   natsel report runs/digits"
@@ -36,6 +38,9 @@ def command(
     budget: Annotated[int | None, typer.Option(min=1, help="Another number of labels in all.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="Runs side by side.")] = 2,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is if not given.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Stop after so many minutes; the same command goes on.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="The published protocol; may want a GPU.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the runs in the folder and start again.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the recipes that ship, and stop.")] = False,
@@ -43,8 +48,7 @@ def command(
 ) -> None:
     """Compare methods on a recipe over several seeds. Interrupted, it goes on where it was when called again."""
     if listed:
-        _list(as_json)
-        return
+        return _list(as_json)
     if recipe is None:
         raise ValueError("recipe: name one, or a .toml file; natsel run --list shows those that ship")
     from natsel.experiments.recipe.plan import load_plan
@@ -55,111 +59,99 @@ def command(
     given = (("variants", variants), ("methods", methods), ("seeds", seeds), ("budget", budget))
     said = ["natsel", "run", recipe, *(f"--{name} {value}" for name, value in given if value)]
     said += ["--full"] if full else []
-    options: dict[str, Any] = {"processes": processes, "device": device, "fresh": fresh, "command": said}
-    if chosen.recipe is not None:
-        outcome, published = perform(chosen.recipe, place, **options)
-        show(outcome, published, as_json=as_json)
+    run_and_show(
+        chosen, place, as_json=as_json, processes=processes, device=device, minutes=minutes, fresh=fresh, command=said
+    )
+
+
+def run_and_show(plan: "Plan", folder: Path, *, as_json: bool, show: Any = None, **options: Any) -> None:
+    """Run a plan with a live board for each variant, write its report, and print the result.
+
+    Exit code 1 where runs failed or are left. `show` prints the result for people in place of `print_result`.
+    """
+    outcomes = _run(plan, folder, options)
+    published = _published(outcomes, folder)
+    failed = [
+        ({"variant": variant} if variant else {}) | job.named() | {"error": error}
+        for variant, outcome in outcomes.items()
+        for job, error in outcome.failed.items()
+    ]
+    if as_json:
+        found = {} if published is None else published.as_dict()
+        finished = sum(outcome.finished for outcome in outcomes.values())
+        print_json({"folder": str(folder), "finished": finished} | found | {"failed": failed})
     else:
-        ended, found = perform_plan(chosen, place, **options)
-        show_plan(ended, found, as_json=as_json)
+        if published is not None:
+            (show or print_result)(published)
+        names = [f"{one['variant']}: " if "variant" in one else "" for one in failed]
+        warn(
+            [
+                f"{name}{one['method']} seed {one['seed']} failed: {one['error']}"
+                for name, one in zip(names, failed, strict=True)
+            ]
+        )
+    if failed or any(outcome.left for outcome in outcomes.values()):
+        raise typer.Exit(1)
 
 
-def perform(recipe: "Recipe", folder: Path, **options: Any) -> "tuple[Outcome, Published | None]":
-    """Run a recipe with a live board, then write its report; None where nothing was measured."""
-    from natsel.cli.live import live
-    from natsel.experiments.running.run import run
-
-    try:
-        with live(recipe) as progress:
-            outcome = run(recipe, folder, progress=progress, **options)
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted: nothing told is lost; the same command goes on in {folder}", err=True)
-        raise
-    if len(outcome.failed) and not outcome.done and not outcome.skipped:
-        return outcome, None
-    from natsel.experiments.results.publish import publish_experiment  # waits for torch, which the workers need not
-
-    return outcome, publish_experiment(folder, folder / "report.html")
-
-
-def perform_plan(plan: "Plan", folder: Path, **options: Any) -> "tuple[Ended, PublishedPlan | None]":
-    """Run the variants of a plan one after another, each with a live board, or its study; then write the report."""
+def _run(plan: "Plan", folder: Path, options: dict[str, Any]) -> "Mapping[str, Outcome]":
     from contextlib import ExitStack
 
     from natsel.cli.live import live
-    from natsel.experiments.results.publish import PublishedPlan, publish
-    from natsel.experiments.running.suite import run_plan
+    from natsel.experiments.running.run import run_plan
 
     boards = ExitStack()
 
     def board(variant: str) -> "Report":
         boards.close()  # that of the variant before
-        if variant not in plan.recipes:
+        if plan.study:
             return lambda event: typer.echo(event.get("text", ""), err=True)
-        typer.echo(f"{plan.name}: {variant}", err=True)
+        if variant:
+            typer.echo(f"{plan.name}: {variant}", err=True)
         return boards.enter_context(live(plan.recipes[variant]))
 
     try:
         with boards:
-            ended = run_plan(plan, folder, progress=board, **options)
+            return run_plan(plan, folder, progress=board, **options)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted: nothing told is lost; the same command goes on in {folder}", err=True)
+        typer.echo(f"interrupted: no label is lost; the same command goes on in {folder}", err=True)
         raise
-    if ended.failed and not ended.finished:
-        return ended, None
-    published = publish(folder)
-    assert isinstance(published, PublishedPlan)
-    return ended, published
 
 
-def show_plan(ended: "Ended", published: "PublishedPlan | None", *, as_json: bool) -> None:
-    """The result of a plan for people or machines; exit code 1 where runs failed."""
-    failed = [
-        {"variant": variant, "method": method, "seed": seed, "error": error}
-        for variant, method, seed, error in ended.failed
-    ]
-    if as_json:
-        found = {} if published is None else published.as_dict()
-        print_json({"folder": str(ended.folder), "finished": ended.finished} | found | {"failed": failed})
-    else:
-        if published is not None:
-            typer.echo(published.told())
-        warn([f"{one['variant']}: {one['method']} seed {one['seed']} failed: {one['error']}" for one in failed])
-    if failed:
-        raise typer.Exit(1)
+def _published(outcomes: "Mapping[str, Outcome]", folder: Path) -> "Published | None":
+    """The report; None where nothing was measured because runs failed or the time was up."""
+    finished = any(outcome.finished for outcome in outcomes.values())
+    if not finished and any(outcome.failed for outcome in outcomes.values()):
+        return None
+    from natsel.experiments.results.publish import publish  # waits for torch, which the workers need not
+
+    try:
+        return publish(folder)
+    except ValueError as nothing:
+        if finished or not any(outcome.left for outcome in outcomes.values()):
+            raise
+        warn([str(nothing)])
+        return None
 
 
-def show(outcome: "Outcome", published: "Published | None", *, as_json: bool) -> None:
-    """The result for people or machines; exit code 1 where runs failed."""
-    failed = [{"method": job.method, "seed": job.seed, "error": error} for job, error in outcome.failed.items()]
-    if as_json:
-        found = {} if published is None else published.as_dict()
-        print_json({"folder": str(outcome.folder), "finished": len(outcome.done) + len(outcome.skipped)}
-                   | found | {"failed": failed})  # fmt: skip
-    elif published is not None:
-        tell(published)
-    if not as_json:
-        warn([f"{one['method']} seed {one['seed']} failed: {one['error']}" for one in failed])
-    if failed:
-        raise typer.Exit(1)
-
-
-def tell(published: "Published") -> None:
-    """The result for people: a table, the sentence, and where the report is."""
+def print_result(published: "Published") -> None:
+    """The result for people: a table or a sentence for each variant, the claims, the sentence, and the report."""
     from rich.console import Console
 
-    from natsel.experiments.results.verdicts import lines_of
+    from natsel.experiments.results.claims import as_lines
 
     console = Console(highlight=False)
-    console.print(f"\nLabels needed to reach a test {published.experiment.metric} (saved against random):")
-    console.print(_table(published))
-    for verdict in lines_of(published.experiment.claims):
-        console.print(verdict, soft_wrap=True, markup=False)
+    if published.experiment is not None:
+        console.print(f"\nLabels needed to reach a test {published.experiment.metric} (saved against random):")
+        console.print(_table(published.experiment))
+    lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()]
+    for line in (*lines, *as_lines(published.claims)):
+        console.print(line, soft_wrap=True, markup=False)
     console.print(published.sentence, style="bold", soft_wrap=True, markup=False)
     console.print(f"The report: {published.page}", soft_wrap=True, markup=False)
 
 
-def _table(published: "Published") -> Any:
+def _table(experiment: "Experiment") -> Any:
     """Labels each method needed, with what that saves against random, and where it ended: medians over seeds."""
     import statistics
 
@@ -168,7 +160,6 @@ def _table(published: "Published") -> Any:
 
     from natsel.experiments.results.summary import labels, level, table
 
-    experiment = published.experiment
     rows = table(experiment)
     aims = list(dict.fromkeys(row.target for row in rows))
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -193,8 +184,7 @@ def _saving(row: "Row") -> str:
 
 
 def _list(as_json: bool) -> None:
-    from natsel.experiments.recipe.plan import load_plan
-    from natsel.experiments.recipe.recipe import recipe_names
+    from natsel.experiments.recipe.plan import load_plan, recipe_names
 
     recipes = [load_plan(name) for name in recipe_names()]
     if as_json:

@@ -20,7 +20,7 @@ def command(
         Path,
         typer.Argument(
             help="Predictions \\[points, draws, classes] in .npz, .safetensors or .npy;"
-            " or .csv / .parquet with columns id, draw and one a class; or a saved belief.",
+            " or .csv / .parquet with columns id, draw and one per class; or a saved belief.",
             show_default=False,
         ),
     ],
@@ -37,17 +37,17 @@ def command(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Known labels of the points: one a line in their order, or lines of id,label (ig, pig)."),
+        typer.Option(help="Known labels of the points: one per line in their order, or lines of id,label (ig, pig)."),
     ] = None,
     target_labels: Annotated[
-        Path | None, typer.Option(help="Known labels of the targets, one a line in their order (pig, jpig).")
+        Path | None, typer.Option(help="Known labels of the targets, one per line in their order (pig, jpig).")
     ] = None,
     given: Annotated[
         Path | None,
         typer.Option(help="Predictions for points already held, in the same format (logdet, logdet-cmi)."),
     ] = None,
     exclude: Annotated[
-        Path | None, typer.Option(help="A file of ids not to pick, one integer a line; # starts a comment.")
+        Path | None, typer.Option(help="A file of ids not to pick, one integer per line; # starts a comment.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help=f"Write the picks as CSV: {','.join(COLUMNS)}.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
@@ -85,7 +85,7 @@ def command(
 
 
 def read_ids(path: Path) -> list[int]:
-    """The ids in a file, one integer a line; empty lines and what follows # are skipped."""
+    """The ids in a file, one integer per line; empty lines and what follows # are skipped."""
     from natsel.containers import readable
 
     with readable(path):
@@ -103,7 +103,7 @@ def read_ids(path: Path) -> list[int]:
 
 
 def read_labels(path: Path, belief: "Belief", name: str) -> list[float]:
-    """The labels in a file, one a line in the order of the points, or lines of id,label in any order."""
+    """The labels in a file, one per line in the order of the points, or lines of id,label in any order."""
     from natsel.beliefs import CategoricalSamples
     from natsel.containers import readable
 

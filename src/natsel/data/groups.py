@@ -3,7 +3,8 @@
     counted        so many examples of each class, at random                       mask row
     regrouped      some old classes become one new class, the rest another         mask original
 
-A task that asks for two digits only, or a pool in which some classes are rare, is made of these.  Spec 06, MNIST.
+A task that asks for two digits only, or a pool in which some classes are rare, is made of these.
+docs/theory/epig-jepig.md, 13.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Sets that are always there: those inside scikit-learn, and those drawn from a formula.
 
 two moons   two interleaved half circles with Gaussian noise
-two bells   x ~ Student-t(ν=5, 0, 0.8·I),  p(y=1|x) = Φ(20·(tanh 2x₁ − x₂))       (spec 06)
-gp line     x = 1, 3, 5 …,  f ~ GP(0, exp(−(x−x')²/2ℓ²)),  y = f(x) + N(0, 1)      (spec 06)
+two bells   x ~ Student-t(ν=5, 0, 0.8·I),  p(y=1|x) = Φ(20·(tanh 2x₁ − x₂))       (docs/theory/epig-jepig.md, 13)
+gp line     x = 1, 3, 5 …,  f ~ GP(0, exp(−(x−x')²/2ℓ²)),  y = f(x) + N(0, 1)      (docs/theory/epig-jepig.md, 13)
 """
 
 from collections.abc import Callable

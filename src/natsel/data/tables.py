@@ -56,7 +56,7 @@ def choose(columns: Columns, inputs: str | Sequence[str] | None, labels: str | N
     texts = [name for name in wanted if columns[name].dtype.kind == "O"]
     if texts and len(wanted) == 1:
         table = columns[wanted[0]]
-        if len(table) and isinstance(table[0], np.ndarray):  # a list of numbers a row: embeddings
+        if len(table) and isinstance(table[0], np.ndarray):  # a list of numbers per row: embeddings
             table = np.stack(table.tolist()).astype(np.float32)
     elif texts:
         raise ValueError(f"inputs: column {texts[0]!r} holds text; name the columns to use, numbers or one text")

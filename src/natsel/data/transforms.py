@@ -26,7 +26,10 @@ MNIST_INITIAL = (
     *(38043, 40091, 17418, 2094, 39879, 3133, 5011, 40683, 54379, 24287),
     *(9849, 59305, 39508, 39356, 8758, 52579, 13655, 7636, 21562, 41329),
 )
-"""Rows of MNIST's training part, two a digit, that the published BatchBALD runs start from (Kirsch 2019; spec 03)."""
+"""Rows of MNIST's training part, two per digit, that the published BatchBALD runs start from (Kirsch et al. 2019).
+
+docs/theory/batchbald.md, 14.
+"""
 
 _CHUNK = 1 << 22  # numbers made at a time: 16 MiB of noise, whatever the size of an input
 

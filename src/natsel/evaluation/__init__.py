@@ -1,4 +1,4 @@
-"""Evaluation: how good predictions are, and how many labels a method needed to make them so."""
+"""Evaluation: how good predictions are, and how many labels per method needed to make them so."""
 
 from natsel.evaluation.classification import accuracy as accuracy
 from natsel.evaluation.classification import nll as nll

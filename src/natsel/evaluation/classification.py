@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from natsel.information.class_labels import class_labels
+
 
 def accuracy(log_mean_N_C: Tensor, labels_N: Any) -> float:
     """The share of labels that the most probable class names.
@@ -34,16 +36,11 @@ def nll(log_mean_N_C: Tensor, labels_N: Any) -> float:
 
 def _checked(log_mean_N_C: Tensor, labels: Any) -> Tensor:
     labels_N: Tensor = torch.as_tensor(labels, device=log_mean_N_C.device)
-    if log_mean_N_C.ndim != 2 or labels_N.shape != log_mean_N_C.shape[:1] or len(labels_N) == 0:
+    if log_mean_N_C.ndim != 2 or len(log_mean_N_C) == 0:
         raise ValueError(
-            f"labels_N: expected one for each row of log_mean_N_C, found shapes {list(labels_N.shape)} and"
-            f" {list(log_mean_N_C.shape)}; pass at least one point, and one label a point"
+            f"log_mean_N_C: expected points × classes, at least one point, found shape {list(log_mean_N_C.shape)}"
         )
-    if labels_N.is_floating_point() or int(labels_N.min()) < 0 or int(labels_N.max()) >= log_mean_N_C.shape[1]:
-        raise ValueError(
-            f"labels_N: expected classes 0 to {log_mean_N_C.shape[1] - 1}, found {labels_N.dtype} from"
-            f" {labels_N.min().item()} to {labels_N.max().item()}; number the classes so"
-        )
+    classes_N = class_labels(labels_N, len(log_mean_N_C), log_mean_N_C.shape[1], "labels_N")
     if bool(log_mean_N_C.isnan().any()):
         raise ValueError("log_mean_N_C: holds nan; look for a diverged model or bad inputs")
-    return labels_N.long()
+    return classes_N

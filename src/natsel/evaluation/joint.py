@@ -2,7 +2,7 @@
 
     marginal   H[Y|X]            = mean_n −ln Σ_k w_k p(y_n|x_n,ω_k)                 a model that never adapts
     joint      −ln q(y_1..n|x)   = −ln Σ_k w_k Π_i p(y_i|x_i,ω_k)                    a model that does
-                                 = Σ_i −ln q(y_i | x_i, y_<i)                        in whatever order
+                                 = Σ_i −ln q(y_i | x_i, y_<i)                        in any order
     total correlation            = Σ marginal losses − joint loss                    of these labels: either sign
     rate       lim OLL(n)/n      = min_k mean_n −ln p(y_n|x_n,ω_k), w_k > 0          the best single draw
 
@@ -12,7 +12,7 @@ mixture.
 
 Every function takes log_probs_N_K_C with labels_N, or, for labels of any other kind, labels_N=None and the log
 likelihoods ln p(y_n|x_n,ω_k) as N_K (`gaussian_log_likelihood` for numbers). An impossible label costs +inf.
-Spec 05, 2 to 4, 8 and 9.
+docs/theory/joint-predictions.md, 2 to 4 and 7; Kirsch, Kossen & Gal 2022.
 """
 
 import math
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from natsel.information.class_labels import class_labels
 from natsel.memory import chunked, rows_per_chunk
 
 
@@ -53,7 +54,7 @@ def gaussian_log_likelihood(mean_N_K: Tensor, variance_N_K: Tensor, values_N: An
     values_N = torch.as_tensor(values_N, device=mean_N_K.device).double()
     if mean_N_K.ndim != 2 or variance_N_K.shape != mean_N_K.shape or values_N.shape != mean_N_K.shape[:1]:
         found = [list(part.shape) for part in (mean_N_K, variance_N_K, values_N)]
-        raise ValueError(f"values_N: expected shapes N x K, N x K and N, found {found}; pass one value a point")
+        raise ValueError(f"values_N: expected shapes N x K, N x K and N, found {found}; pass one value per point")
     if not bool(values_N.isfinite().all()):
         raise ValueError("values_N: found NaN or infinity; leave out points without a value")
     variance_N_K = variance_N_K.double()
@@ -72,7 +73,7 @@ def marginal_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Any = None, log_we
 
 
 def marginal_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> Tensor:
-    """−ln q(y_n|x_n), one value a point.
+    """−ln q(y_n|x_n), one value per point.
 
     >>> marginal_losses(torch.tensor([[[0.5, 0.5]], [[0.0, 1.0]]]).log(), [0, 0])
     tensor([0.6931,    inf], dtype=torch.float64)
@@ -87,7 +88,7 @@ def marginal_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K
 
 
 def member_losses(log_probs_N_K_C: Tensor, labels_N: Any = None) -> Tensor:
-    """L_k = −Σ_n ln p(y_n|x_n,ω_k), one value a draw.
+    """L_k = −Σ_n ln p(y_n|x_n,ω_k), one value per draw.
 
     >>> member_losses(torch.tensor([[[0.5, 0.5], [1.0, 0.0]]]).log(), [0])
     tensor([0.6931, 0.0000], dtype=torch.float64)
@@ -100,7 +101,7 @@ def member_losses(log_probs_N_K_C: Tensor, labels_N: Any = None) -> Tensor:
 
 
 def joint_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> float:
-    """−ln q(y_1..N|x_1..N): the loss of all labels together, whatever their order.
+    """−ln q(y_1..N|x_1..N): the loss of all labels together, in any order.
 
     >>> draws = torch.tensor([[[0.9, 0.1], [0.1, 0.9]]] * 2).log()
     >>> round(joint_cross_entropy(draws, [0, 0]), 6)  # −ln ½(0.9² + 0.1²)
@@ -124,7 +125,9 @@ def total_correlation(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights
 
 
 def sequential_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> Sequential:
-    """Each label predicted from the ones before it, then learnt from: the whole curve in one pass.  Spec 05, A1.
+    """Each label predicted from the ones before it, then learnt from: the whole curve in one pass.
+
+    docs/theory/joint-predictions.md, 3.
 
     >>> draws = torch.tensor([[[0.9, 0.1], [0.1, 0.9]]] * 2).log()
     >>> sequential_losses(draws, [0, 0]).losses_N.round(decimals=4)
@@ -198,13 +201,7 @@ def checked_draws(
         raise ValueError(f"log_probs_N_K_C: expected {wanted}, found shape {shape}; pass labels_N with three axes only")
     if labels_N is not None:
         labels_N = torch.as_tensor(labels_N, device=log_probs_N_K_C.device)
-        if labels_N.shape != shape[:1] or (labels_N.is_floating_point() and len(labels_N)):
-            found = f"{labels_N.dtype} of shape {tuple(labels_N.shape)}"
-            raise ValueError(f"labels_N: expected {shape[0]} whole numbers, found {found}; pass one class a point")
-        labels_N = labels_N.long()
-        if len(labels_N) and not 0 <= int(labels_N.min()) <= int(labels_N.max()) < shape[2]:
-            found = f"{int(labels_N.min())}..{int(labels_N.max())}"
-            raise ValueError(f"labels_N: classes run from 0 to {shape[2] - 1}, found {found}; number the classes so")
+        labels_N = class_labels(labels_N, shape[0], shape[2], "labels_N")
     like = log_probs_N_K_C.new_zeros(0, dtype=torch.float64)
     if log_weights_K is None:
         return log_probs_N_K_C, labels_N, like.new_full(shape[1:2], -math.log(shape[1]))

@@ -5,7 +5,8 @@
 
 Tuples are drawn without replacement unless asked otherwise: that is unbiased for fresh data where the labelled points
 are themselves a sample. With replacement it is the loss on their own empirical distribution, where repeated pairs make
-later losses smaller. Dyadic sampling repeats the labels of two anchors only.  Spec 05, 4 and 9, A2 and A6.
+later losses smaller. Dyadic sampling repeats the labels of two anchors only.
+docs/theory/joint-predictions.md, 4, 8 and 10; Kirsch, Kossen & Gal 2022; Osband et al. 2022.
 """
 
 import math

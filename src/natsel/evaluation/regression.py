@@ -47,7 +47,7 @@ def _checked(mean_N: Tensor, values: Any) -> Tensor:
     if values_N.shape != mean_N.shape or values_N.ndim != 1 or len(values_N) == 0:
         raise ValueError(
             f"values_N: expected one for each prediction, found shapes {list(values_N.shape)} and"
-            f" {list(mean_N.shape)}; pass at least one point, and one value a point"
+            f" {list(mean_N.shape)}; pass at least one point, and one value per point"
         )
     if bool(values_N.isnan().any()) or bool(mean_N.isnan().any()):
         raise ValueError("values_N: values or predictions hold nan; look for missing values or a diverged model")

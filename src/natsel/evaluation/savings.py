@@ -1,7 +1,7 @@
-"""Labels saved: how many fewer labels a method needs than another for the same quality, seed by seed.
+"""Labels saved: how many fewer labels per method needs than another for the same quality, seed by seed.
 
     needed = the first size at which a run reaches the target
-    saved  = 1 − needed(method) / needed(baseline)                       one number a seed; their median is reported
+    saved  = 1 − needed(method) / needed(baseline)                       one number per seed; their median is reported
 
 A run that ends before the target has needed *more* than its last size: that is a bound, not a number, and is carried as
 one. Each seed gives what is known of its saving, low ≤ saved ≤ high:

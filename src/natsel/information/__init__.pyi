@@ -1,4 +1,4 @@
-"""The names of natsel.information, and where they live: the one list of them (natsel.lazy)."""
+"""The names of natsel.information, and where they live: the one list of them (natsel.stub_names)."""
 
 from natsel.information.entropies import cross_entropy as cross_entropy
 from natsel.information.entropies import elbo as elbo
@@ -17,13 +17,13 @@ from natsel.information.gaussians import log_det_gain as log_det_gain
 from natsel.information.gaussians import moment_matched_entropy as moment_matched_entropy
 from natsel.information.gaussians import moment_matched_mutual_information as moment_matched_mutual_information
 from natsel.information.gaussians import normal_entropy as normal_entropy
-from natsel.information.joint import DynamicJointEntropy as DynamicJointEntropy
-from natsel.information.joint import ExactJointEntropy as ExactJointEntropy
-from natsel.information.joint import SampledJointEntropy as SampledJointEntropy
-from natsel.information.joint import joint_entropy as joint_entropy
-from natsel.information.joint import joint_mutual_information as joint_mutual_information
-from natsel.information.joint import joint_mutual_information_sampled as joint_mutual_information_sampled
-from natsel.information.joint import total_correlation as total_correlation
+from natsel.information.joint_labels import DynamicJointEntropy as DynamicJointEntropy
+from natsel.information.joint_labels import ExactJointEntropy as ExactJointEntropy
+from natsel.information.joint_labels import SampledJointEntropy as SampledJointEntropy
+from natsel.information.joint_labels import joint_entropy as joint_entropy
+from natsel.information.joint_labels import joint_mutual_information as joint_mutual_information
+from natsel.information.joint_labels import joint_mutual_information_sampled as joint_mutual_information_sampled
+from natsel.information.joint_labels import total_correlation as total_correlation
 from natsel.information.known_labels import information_gain as information_gain
 from natsel.information.known_labels import posterior_log_weights as posterior_log_weights
 from natsel.information.known_labels import surprise as surprise

@@ -8,7 +8,8 @@
 With 0·h(0) = 0: an outcome with p = 0 counts nothing, whatever q is; one with p > 0 and q = 0 makes the
 cross-entropy +inf. Both hold in value and in gradient, without any epsilon: logs come in, so a probability
 of 0 is a log of −inf. float32 and float64 keep their type, half precision is computed in float32.
-For Z_q = Σ q: H(p ‖ q) ≥ H(p) + h(Z_q), with equality iff q/Z_q = p.  Spec 01, section 2 (ELBO: section 10).
+For Z_q = Σ q: H(p ‖ q) ≥ H(p) + h(Z_q), with equality iff q/Z_q = p.
+docs/theory/information-quantities.md, 2 (ELBO: 14); Shannon 1948; Kullback and Leibler 1951.
 """
 
 import math
@@ -38,7 +39,9 @@ def log_sum_exp(log_values: Tensor, dim: int) -> Tensor:
 def information_content(
     probability: Tensor | float | None = None, *, log_probability: Tensor | float | None = None
 ) -> Tensor:
-    """h(ρ) = −ln ρ, from the number itself or from its log; h(0) = +inf. ρ may exceed 1.  Spec 01, 2.
+    """h(ρ) = −ln ρ, from the number itself or from its log; h(0) = +inf. ρ may exceed 1.
+
+    docs/theory/information-quantities.md, 2.
 
     >>> information_content(0.5), information_content(log_probability=-2.0)
     (tensor(0.6931, dtype=torch.float64), tensor(2., dtype=torch.float64))
@@ -54,7 +57,7 @@ def information_content(
 
 
 def entropy(log_p: Tensor, dim: int = -1) -> Tensor:
-    """H(p) = −Σ p ln p over dim; 0 where p is one-hot.  Spec 01, 2.
+    """H(p) = −Σ p ln p over dim; 0 where p is one-hot.  docs/theory/information-quantities.md, 2.
 
     >>> entropy(torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]).log())
     tensor([0.6931, 0.0000])
@@ -65,7 +68,9 @@ def entropy(log_p: Tensor, dim: int = -1) -> Tensor:
 
 
 def cross_entropy(log_p: Tensor, log_q: Tensor, dim: int = -1) -> Tensor:
-    """H(p ‖ q) = −Σ p ln q over dim, q ≥ 0 of any sum; +inf where p > 0 meets q = 0.  Spec 01, 2.
+    """H(p ‖ q) = −Σ p ln q over dim, q ≥ 0 of any sum; +inf where p > 0 meets q = 0.
+
+    docs/theory/information-quantities.md, 2.
 
     >>> p, q = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.25, 0.25, 0.0])
     >>> cross_entropy(p.log(), q.log()), cross_entropy(q.log(), torch.tensor([1.0, 0.0, 0.0]).log())
@@ -80,7 +85,8 @@ def cross_entropy(log_p: Tensor, log_q: Tensor, dim: int = -1) -> Tensor:
 def kl_divergence(log_p: Tensor, log_q: Tensor, dim: int = -1) -> Tensor:
     """D(p ‖ q) = Σ p (ln p − ln q) over dim, difference of logs first: small divergences keep their digits.
 
-    At least h(Σ q), hence ≥ 0 (up to rounding) for a normalised q; +inf where p > 0 meets q = 0.  Spec 01, 2.
+    At least h(Σ q), hence ≥ 0 (up to rounding) for a normalised q; +inf where p > 0 meets q = 0.
+    docs/theory/information-quantities.md, 2.
 
     >>> kl_divergence(torch.tensor([0.5, 0.5, 0.0]).log(), torch.tensor([0.25, 0.25, 0.5]).log())
     tensor(0.6931)
@@ -93,9 +99,10 @@ def kl_divergence(log_p: Tensor, log_q: Tensor, dim: int = -1) -> Tensor:
 
 
 def elbo(log_likelihood_K: Tensor, log_q_K: Tensor, log_prior_K: Tensor) -> Tensor:
-    """E_q[ln p(D|ω)] − D(q(ω) ‖ p(ω)), a lower bound of ln p(D); the gap is D(q(ω) ‖ p(ω|D)).  Spec 01, 10.
+    """E_q[ln p(D|ω)] − D(q(ω) ‖ p(ω)), a lower bound of ln p(D); the gap is D(q(ω) ‖ p(ω|D)).
 
     All three over the same K parameters (last axis); −inf where q allows what likelihood or prior forbid.
+    docs/theory/information-quantities.md, 14.
 
     >>> half_K = torch.tensor([0.5, 0.5]).log()
     >>> elbo(torch.tensor([0.1, 0.1]).log(), half_K, half_K)    # q is the posterior: ELBO = ln 0.1

@@ -6,7 +6,8 @@
     BALD(x)  = h(Φ(μ/√(1+s²))) − E h(Φ(f)),    f ~ N(μ, s²),   h the entropy of a coin       probit_bald
 
 S are covariances of labels: the variances hold the noise, covariances of different labels do not. Without noise a label
-can determine another, which would be worth infinitely many nats: that is refused.  Spec 06, Q1.4, Q3c and Q5e.
+can determine another, which would be worth infinitely many nats: that is refused.
+docs/theory/epig-jepig.md, 2 and 6; Houlsby et al. 2011.
 """
 
 import math

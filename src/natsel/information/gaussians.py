@@ -8,7 +8,8 @@
 
 Every mixed term with tied outcomes is a difference of ε: H[A|C] = ε(A∪C;T) − ε(C;T), T the tied variables.
 Differential entropies may be negative (−inf for a constant) and depend on units; mutual information does not,
-is never negative, and is +inf where one side determines part of the other.  Spec 01, 6.3; spec 06, Q1.
+is never negative, and is +inf where one side determines part of the other.
+docs/theory/information-quantities.md, 10.3; docs/theory/epig-jepig.md, 2.
 """
 
 import math
@@ -79,10 +80,11 @@ def gaussian_mutual_information(covariance: Tensor, first: Sequence[int], second
 def gaussian_expected_surprisal(
     mean: Tensor, covariance: Tensor, inside: Sequence[int], tied: Mapping[int, float]
 ) -> Tensor:
-    """ε(S;T) = E[−ln p(S)], the variables T tied to outcomes, the rest of S drawn given them.  Spec 01, 6.3.
+    """ε(S;T) = E[−ln p(S)], the variables T tied to outcomes, the rest of S drawn given them.
 
     ½ ln det(2π Σ_S) + ½ (m−μ_S)ᵀ Σ_S⁻¹ (m−μ_S) + ½ tr(Σ_S⁻¹ V), m and V the mean and covariance of S given T
     (the outcome, and 0, for its tied part). H[y] = ε(Y;Y), H[X,y] = ε(XY;Y), H[y|X] = ε(XY;Y) − ε(X;Y).
+    docs/theory/information-quantities.md, 6 and 10.3.
 
     >>> mean, covariance = torch.zeros(1), torch.eye(1)
     >>> gaussian_expected_surprisal(mean, covariance, inside=[0], tied={0: 2.0})
@@ -107,9 +109,10 @@ def gaussian_expected_surprisal(
 
 
 def log_det_gain(features_B_D: Tensor, noise: Tensor | float) -> Tensor:
-    """½ ln det(I + Φ Φᵀ/σ²): what B labels with noise variance σ² tell about w ~ N(0, I).  Spec 06, Q1.5.
+    """½ ln det(I + Φ Φᵀ/σ²): what B labels with noise variance σ² tell about w ~ N(0, I).
 
-    σ² is one number or one a label. From singular values, as Σ ½ ln(1 + s²): tiny gains keep their digits.
+    σ² is one number or one per label. From singular values, as Σ ½ ln(1 + s²): tiny gains keep their digits.
+    docs/theory/epig-jepig.md, 2.
 
     >>> log_det_gain(torch.eye(2), noise=1.0)
     tensor(0.6931)
@@ -123,7 +126,7 @@ def log_det_gain(features_B_D: Tensor, noise: Tensor | float) -> Tensor:
 
 
 def mixture_variance(mean_N_K: Tensor, variance_N_K: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
-    """Var[Y|x] of K weighted normals = Σ w σ² + Σ w (μ − μ̄)²: noise plus disagreement, one value a point.
+    """Var[Y|x] of K weighted normals = Σ w σ² + Σ w (μ − μ̄)²: noise plus disagreement, one value per point.
 
     >>> mixture_variance(torch.tensor([[-1.0, 1.0]]), torch.tensor([[0.5, 0.5]]))
     tensor([1.5000])
@@ -149,9 +152,10 @@ def moment_matched_entropy(mean_N_K: Tensor, variance_N_K: Tensor, log_weights_K
 def moment_matched_mutual_information(
     mean_N_K: Tensor, variance_N_K: Tensor, log_weights_K: Tensor | None = None
 ) -> Tensor:
-    """½ (ln Var[Y|x] − Σ_k w_k ln σ_k²): Gaussian BALD, an upper bound not capped by ln K.  Spec 06, Q1.3.
+    """½ (ln Var[Y|x] − Σ_k w_k ln σ_k²): Gaussian BALD, an upper bound not capped by ln K.
 
     0 where all draws agree, noise-free ones too; +inf where noise-free draws disagree.
+    docs/theory/epig-jepig.md, 2.
 
     >>> moment_matched_mutual_information(torch.tensor([[-1.0, 1.0]]), torch.tensor([[0.5, 0.5]]))
     tensor([0.5493])

@@ -10,7 +10,8 @@ their means over labels from the joint predictive are EPIG and JEPIG. With r = �
 matrix product gives all ln(1 + r), with their digits also where r is small.
 
 A pair of labels that never meet is −∞; a label that no draw allows has no value (NaN, or is refused where asked for); a
-target label that no draw allows is refused.  Spec 01, 9; spec 07, Q2 and Q3.
+target label that no draw allows is refused.
+docs/theory/information-quantities.md, 4 and 13; Kirsch and Gal 2021; docs/theory/epig-jepig.md, 11.
 """
 
 import math
@@ -20,6 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from natsel.information.class_labels import class_labels
 from natsel.information.entropies import entropy, kl_divergence, log_sum_exp, widened
 from natsel.information.mutual import normalised_log_weights
 from natsel.memory import chunked, rows_per_chunk
@@ -33,9 +35,10 @@ _LOW = -0.9
 def posterior_log_weights(
     log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
 ) -> Tensor:
-    """ln p(ω_k | y_n, x_n) as log_weights_N_K: the draws re-weighted by label n alone.  Spec 01, 9.
+    """ln p(ω_k | y_n, x_n) as log_weights_N_K: the draws re-weighted by label n alone.
 
     A label that no weighted draw allows leaves no posterior: ValueError, or a row of NaN with errors="nan".
+    docs/theory/information-quantities.md, 13.
 
     >>> posterior_log_weights(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), torch.tensor([1])).exp()
     tensor([[0.1000, 0.9000]])
@@ -46,12 +49,13 @@ def posterior_log_weights(
 def information_gain(
     log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
 ) -> Tensor:
-    """I[Ω;y|x] = H[Ω] − H[Ω|y,x] of the observed labels: how much surer of Ω they leave us.  Spec 01, 9.
+    """I[Ω;y|x] = H[Ω] − H[Ω|y,x] of the observed labels: how much surer of Ω they leave us.
 
     Negative where a label leaves the draws more evenly weighted than before. With equally weighted draws that
     cannot happen: ln p(ω) is then constant, and gain = surprise, label by label; only uneven weights tell the
     two apart. Averaged over p̄(y) both give the mutual information.
     A label that no weighted draw allows: ValueError that names the point, or NaN with errors="nan".
+    docs/theory/information-quantities.md, 4 (information gain and surprise) and 13.
 
     >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
     >>> information_gain(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
@@ -67,9 +71,10 @@ def information_gain(
 def surprise(
     log_probs_N_K_C: Tensor, labels_N: Tensor, log_weights_K: Tensor | None = None, errors: Errors = "raise"
 ) -> Tensor:
-    """I[y;Ω|x] = D(p(Ω|y,x) ‖ p(Ω)) of the observed labels, in [0, −ln p̄(y)].  Spec 01, 9.
+    """I[y;Ω|x] = D(p(Ω|y,x) ‖ p(Ω)) of the observed labels, in [0, −ln p̄(y)].
 
     Bayesian surprise. Equals `information_gain` for equally weighted draws; errors as there.
+    docs/theory/information-quantities.md, 4 (information gain and surprise) and 13.
 
     >>> log_probs_N_K_C = torch.tensor([[[0.99, 0.01], [0.5, 0.5], [0.5, 0.5]]]).log()
     >>> surprise(log_probs_N_K_C, torch.tensor([1]), torch.tensor([0.9, 0.05, 0.05]).log())
@@ -235,13 +240,4 @@ def _reweighted(
 
 def _checked_labels(labels_N: Tensor, log_probs_N_K_C: Tensor) -> Tensor:
     points, _, classes = log_probs_N_K_C.shape
-    if labels_N.shape != (points,) or labels_N.is_floating_point():
-        found = f"{labels_N.dtype} of shape {tuple(labels_N.shape)}"
-        raise ValueError(f"labels_N: expected {points} integers, found {found}; pass one class index a point")
-    labels_N = labels_N.to(log_probs_N_K_C.device, torch.int64)
-    outside_N = (labels_N < 0) | (labels_N >= classes)
-    if bool(outside_N.any()):
-        point = int(outside_N.nonzero()[0])
-        found = f"label {int(labels_N[point])} of point {point}"
-        raise ValueError(f"labels_N: {found} is not in 0..{classes - 1}; number the classes from 0")
-    return labels_N
+    return class_labels(labels_N.to(log_probs_N_K_C.device), points, classes, "labels_N")

@@ -7,7 +7,7 @@
 
 log_probs_N_K_C: rows sum to 1 in probability, −inf for 0. log_weights_K: sum to 1 too; None weighs all alike.
 A draw of weight 0 counts exactly nothing, even where it alone allows a class.  What labels that are known tell is in
-`natsel.information.known_labels`.  Spec 01, sections 7 to 9.
+`natsel.information.known_labels`.  docs/theory/information-quantities.md, 11 to 13.
 """
 
 import math
@@ -37,7 +37,9 @@ def log_mean(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Te
 
 
 def predictive_entropy(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
-    """H[Y|x] = H(p̄), one value a point: total uncertainty, in [0, ln C].  Spec 01, 7.
+    """H[Y|x] = H(p̄), one value per point: total uncertainty, in [0, ln C].
+
+    docs/theory/information-quantities.md, 11.
 
     >>> predictive_entropy(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log())
     tensor([0.6931])
@@ -59,7 +61,9 @@ def predictive_entropy(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = N
 
 
 def conditional_entropy(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
-    """H[Y|x,Ω] = Σ_k w_k H(p_k), one value a point: what no knowledge of the parameters removes.  Spec 01, 7.
+    """H[Y|x,Ω] = Σ_k w_k H(p_k), one value per point: what no knowledge of the parameters removes.
+
+    docs/theory/information-quantities.md, 11.
 
     >>> conditional_entropy(torch.tensor([[[0.5, 0.5], [0.0, 1.0]]]).log())
     tensor([0.3466])
@@ -74,11 +78,12 @@ def mutual_information(
     form: Literal["kl", "entropy", "posterior"] = "kl",
     clamp: bool = True,
 ) -> Tensor:
-    """I[Y;Ω|x] (BALD, expected information gain), one value a point, in [0, min(H[Y|x], H(w))].  Spec 01, 9.
+    """I[Y;Ω|x] (BALD, expected information gain), one value per point, in [0, min(H[Y|x], H(w))].
 
     Equal forms: "kl" Σ_k w_k D(p_k ‖ p̄), a sum of non-negative terms; "entropy" H[Y|x] − H[Y|x,Ω];
     "posterior" H(w) − Σ_c p̄(c) H(w|c). Rounding can leave −1e-7 in float32, which clamp=True cuts off. "kl" keeps the
     order of small values also in float32: those below 1e-4 nats are computed again in float64.
+    docs/theory/information-quantities.md, 13; Lindley 1956; Houlsby et al. 2011.
 
     >>> mutual_information(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]], [[0.5, 0.5]] * 3]).log())
     tensor([0.2454, 0.0000])
@@ -147,7 +152,7 @@ def _in_float64(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None, rows_n: T
 
 
 def share_of_others(mean_N_C: Tensor) -> Tensor:
-    """1 − max_c p(c), one value a point, as the sum of all classes but the likeliest: digits that 1 − p would lose.
+    """1 − max_c p(c), one value per point, as the sum of all classes but the likeliest: digits that 1 − p would lose.
 
     >>> share_of_others(torch.tensor([[1.0, 1e-9, 0.0]]))
     tensor([1.0000e-09])
@@ -156,10 +161,11 @@ def share_of_others(mean_N_C: Tensor) -> Tensor:
 
 
 def pointwise_mutual_information(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
-    """I[ω_k;y=c|x_n] = ln p_k(c) − ln p̄(c), as pmi_N_K_C; any sign.  Spec 01, 8.
+    """I[ω_k;y=c|x_n] = ln p_k(c) − ln p̄(c), as pmi_N_K_C; any sign.
 
     −inf where the draw forbids the class, 0 where none allows it, +inf where only this draw of weight 0 does.
     Averaged over p_k(c) it is the member disagreement, over w_k p_k(c) the mutual information.
+    docs/theory/information-quantities.md, 12.
 
     >>> pointwise_mutual_information(torch.tensor([[[0.8, 0.2, 0.0], [0.2, 0.8, 0.0]]]).log())
     tensor([[[ 0.4700, -0.9163,  0.0000],
@@ -172,7 +178,9 @@ def pointwise_mutual_information(log_probs_N_K_C: Tensor, log_weights_K: Tensor 
 
 
 def member_disagreement(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
-    """I[ω_k;Y|x] = D(p_k ‖ p̄), as N_K; +inf for a draw of weight 0 that alone allows a class.  Spec 01, 8.
+    """I[ω_k;Y|x] = D(p_k ‖ p̄), as N_K; +inf for a draw of weight 0 that alone allows a class.
+
+    docs/theory/information-quantities.md, 12.
 
     >>> member_disagreement(torch.tensor([[[0.1, 0.9], [0.9, 0.1], [0.5, 0.5]]]).log())
     tensor([[0.3681, 0.3681, 0.0000]])
@@ -187,7 +195,9 @@ def member_disagreement(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = 
 
 
 def variance(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Tensor:
-    """Σ_c Var_ω[p(c|x,ω)], one value a point; population variance under the weights.  Spec 01, 9.
+    """Σ_c Var_ω[p(c|x,ω)], one value per point; population variance under the weights.
+
+    docs/theory/information-quantities.md, 13.
 
     >>> variance(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log())
     tensor([0.5000])
@@ -197,7 +207,7 @@ def variance(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Te
 
 
 def standard_deviation(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None, unbiased: bool = False) -> Tensor:
-    """Σ_c sqrt(Var_ω[p(c|x,ω)]), one value a point.  Spec 01, 9.
+    """Σ_c sqrt(Var_ω[p(c|x,ω)]), one value per point.  docs/theory/information-quantities.md, 13.
 
     unbiased=True divides the variance by 1 − Σ_k w_k², which is (K−1)/K for equal weights; 0 when one draw
     has all the weight.

@@ -2,7 +2,8 @@
 
     I = Σ Q φ(r),     Q = p(y) p(y*),   1 + r = p(y,y*) / Q                        φ ≥ 0, φ(0) = 0, φ(−1) = 1
 
-Non-negative term by term, and by its series (−1)ⁿ rⁿ / n(n−1) exact where logarithms have cancelled.  Spec 06, Q3a.
+Non-negative term by term, and by its series (−1)ⁿ rⁿ / n(n−1) exact where logarithms have cancelled.
+docs/theory/epig-jepig.md, 5.
 """
 
 import numpy as np

@@ -10,7 +10,8 @@ cancels: values of 1e-20 nats keep their digits, where the difference of three e
     EPIG ≈ ½ Σ_y p̄(y) a_yᵀ G a_y,   a_y = √w_k (p_k(y)/p̄(y) − 1),   G = Σ_j v_j Σ_y* p̄(y*) b b ᵀ        epig_chi2
 
 To second order in r the targets enter through one K×K matrix, so that the cost does not depend on how many there are;
-EPIG never exceeds twice that, because φ(r) ≤ r².  Spec 06, Q2 and Q3.
+EPIG never exceeds twice that, because φ(r) ≤ r².
+docs/theory/epig-jepig.md, 3 to 5; Bickford Smith et al. 2023.
 """
 
 import math
@@ -58,7 +59,7 @@ def deviations(log_probs_n_K_C: Tensor, weights_K: Tensor) -> Deviations:
     return Deviations(a_K_nC, mean_nC.view(-1, log_probs_n_K_C.shape[2]))
 
 
-class Targets:
+class TargetDeviations:
     """Targets as the information about them needs them; M weights v_j (None: all alike) that need not sum to one."""
 
     def __init__(
@@ -121,8 +122,8 @@ def epig(
     0.028226
     """
     log_probs_N_K_C, log_probs_M_K_C = shared(log_probs_N_K_C, log_probs_M_K_C)
-    targets = Targets(log_probs_M_K_C, log_weights_K, target_weights_M)
-    return over_targets(log_probs_N_K_C, targets, at_a_glance(log_probs_N_K_C, targets))
+    targets = TargetDeviations(log_probs_M_K_C, log_weights_K, target_weights_M)
+    return over_targets(log_probs_N_K_C, targets, second_order_if_cheap(log_probs_N_K_C, targets))
 
 
 def epig_chi2(
@@ -138,7 +139,7 @@ def epig_chi2(
     0.027991
     """
     log_probs_N_K_C, log_probs_M_K_C = shared(log_probs_N_K_C, log_probs_M_K_C)
-    targets = Targets(log_probs_M_K_C, log_weights_K, target_weights_M)
+    targets = TargetDeviations(log_probs_M_K_C, log_weights_K, target_weights_M)
     return second_order(log_probs_N_K_C, targets.weights_K, targets.factor())
 
 
@@ -157,7 +158,7 @@ def second_order(log_probs_N_K_C: Tensor, weights_K: Tensor, factor_K_R: Tensor)
     return chunked(work, count, width, log_probs_N_K_C.device)
 
 
-def at_a_glance(log_probs_N_K_C: Tensor, targets: Targets) -> Tensor | None:
+def second_order_if_cheap(log_probs_N_K_C: Tensor, targets: TargetDeviations) -> Tensor | None:
     """Second-order values where they cost less than the quick form of φ saves, else None."""
     draws, pairs = log_probs_N_K_C.shape[1], targets.pairs
     if min(draws, pairs) * draws > 64 * pairs:
@@ -175,7 +176,7 @@ def pairwise_predictive_information(
     torch.Size([1, 1])
     """
     log_probs_N_K_C, log_probs_M_K_C = shared(log_probs_N_K_C, log_probs_M_K_C)
-    targets = Targets(log_probs_M_K_C, log_weights_K)
+    targets = TargetDeviations(log_probs_M_K_C, log_weights_K)
     count, _, classes = log_probs_M_K_C.shape
     pairs_N_M = torch.empty(len(log_probs_N_K_C), count, dtype=torch.float64, device=log_probs_N_K_C.device)
     step = max(1, _COLUMNS // classes)
@@ -197,7 +198,7 @@ def pairwise_predictive_information(
     return pairs_N_M
 
 
-def over_targets(log_probs_N_K_C: Tensor, targets: Targets, plenty_N: Tensor | None = None) -> Tensor:
+def over_targets(log_probs_N_K_C: Tensor, targets: TargetDeviations, plenty_N: Tensor | None = None) -> Tensor:
     """Σ_j v_j I[Y;Y*_j] of every point, float64, block by block: no more than a block of pairs is ever held.
 
     `plenty_N` are rough values (`second_order`): where they are not small, the quick form of φ is exact enough.

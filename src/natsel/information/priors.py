@@ -3,7 +3,8 @@
     w(x) = Σ_c p*(c) p̄(c|x) / p̄(c),      p̄(c) = (1/N) Σ_x' p̄(c|x')
 
 p* is the share of each class where the model will be used; inputs of one class are taken to look alike there and in
-the pool. The weights sum to N.  Spec 06, Q4.
+the pool. The weights sum to N.
+docs/theory/epig-jepig.md, 10.
 """
 
 import torch

@@ -14,7 +14,8 @@ a fixed batch unchanged. While all children fit, everything is exact.
 Where labels tell little, every parent has children whose chances sum to about 1, and evenly spaced points would hit the
 same quantile of the labels of every parent: nearly all rows would get the same label. So the children of parent i lie
 on a circle that is turned by i times the golden ratio: each parent keeps as many children as it should, and the labels
-of neighbouring parents, which are alike, are spread evenly.  docs/decisions/0005.
+of neighbouring parents, which are alike, are spread evenly.
+docs/theory/batchbald.md, 8 and 9; docs/decisions/0005-weighted-posterior-rows.md.
 """
 
 import math
@@ -24,14 +25,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-# Rows this small a share of what is left cannot change a choice; exact rows are dropped only below rounding.
+# Rows with so small a share of what is left cannot change a choice; exact rows are dropped only below rounding.
 _NEGLIGIBLE_SAMPLED = 1e-8
 _NEGLIGIBLE_EXACT = 1e-15
 _GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
-class Rows:
+class WeightedPosteriors:
     """Posteriors over the draws, their weights, entropies, and the chance with which thinning kept each."""
 
     posterior_R_K: Tensor
@@ -55,7 +56,7 @@ class Rows:
         return float((self.weight_R * self.entropy_R).sum())
 
 
-def prior_rows(log_weights_K: Tensor) -> Rows:
+def prior_rows(log_weights_K: Tensor) -> WeightedPosteriors:
     """One row: the draws before any label.
 
     >>> round(prior_rows(torch.tensor([0.5, 0.5]).log()).left, 6)
@@ -63,14 +64,14 @@ def prior_rows(log_weights_K: Tensor) -> Rows:
     """
     prior_K = log_weights_K.double().softmax(-1)
     ones_1 = prior_K.new_ones(1)
-    return Rows(prior_K[None], ones_1, _times_log(prior_K).sum().neg()[None], ones_1)
+    return WeightedPosteriors(prior_K[None], ones_1, _times_log(prior_K).sum().neg()[None], ones_1)
 
 
 @dataclass(frozen=True)
 class Children:
     """What the label of one more point makes of every row: its probability and the entropy it would leave, [R, C]."""
 
-    parents: Rows
+    parents: WeightedPosteriors
     probs_K_C: Tensor
     predictive_R_C: Tensor
     entropy_R_C: Tensor
@@ -91,7 +92,7 @@ class Children:
         return max(0.0, self.parents.left - self.left)  # below 0 by rounding only
 
 
-def expand(rows: Rows, probs_K_C: Tensor) -> Children:
+def expand(rows: WeightedPosteriors, probs_K_C: Tensor) -> Children:
     """Every row followed by every label of one more point; no child is built yet.
 
     >>> round(expand(prior_rows(torch.zeros(2)), torch.eye(2)).gain, 6)
@@ -108,7 +109,7 @@ def expand(rows: Rows, probs_K_C: Tensor) -> Children:
     return Children(rows, probs_K_C, predictive_R_C, entropy_R_C)
 
 
-def grow(children: Children, limit: int, offset: float) -> Rows:
+def grow(children: Children, limit: int, offset: float) -> WeightedPosteriors:
     """The children as rows, at most about `limit` of them; `offset` in [0, 1) is the one random number of thinning.
 
     >>> grow(expand(prior_rows(torch.zeros(2)), torch.eye(2)), limit=100, offset=0.5).count
@@ -131,7 +132,7 @@ def grow(children: Children, limit: int, offset: float) -> Rows:
     posterior_X_K = rows.posterior_R_K.index_select(0, parent_X)
     posterior_X_K.mul_(children.probs_K_C.T.contiguous().index_select(0, label_X)).div_(predictive_X[:, None])
     order_X = _leading_draws(posterior_X_K)
-    return Rows(
+    return WeightedPosteriors(
         posterior_X_K.index_select(0, order_X),
         (rows.weight_R[parent_X] * predictive_X * raised_X)[order_X],
         children.entropy_R_C.flatten()[child_X][order_X],
@@ -139,7 +140,7 @@ def grow(children: Children, limit: int, offset: float) -> Rows:
     )
 
 
-def thin(rows: Rows, count: int, offset: float) -> Rows:
+def thin(rows: WeightedPosteriors, count: int, offset: float) -> WeightedPosteriors:
     """About `count` of the rows, unbiased for left and every gain; `kept_R` is the chance given these rows.
 
     >>> thin(prior_rows(torch.zeros(3)), 8, 0.5).count
@@ -148,10 +149,12 @@ def thin(rows: Rows, count: int, offset: float) -> Rows:
     inclusion_R = inclusion(rows.weight_R * rows.entropy_R, count)
     taken_X = systematic(inclusion_R, offset)
     inclusion_X = inclusion_R[taken_X]
-    return Rows(rows.posterior_R_K[taken_X], rows.weight_R[taken_X] / inclusion_X, rows.entropy_R[taken_X], inclusion_X)
+    return WeightedPosteriors(
+        rows.posterior_R_K[taken_X], rows.weight_R[taken_X] / inclusion_X, rows.entropy_R[taken_X], inclusion_X
+    )
 
 
-def heavier(rows: Rows, weight: float) -> Rows:
+def heavier(rows: WeightedPosteriors, weight: float) -> WeightedPosteriors:
     """The rows above a weight: each one left out adds less than that times ln K to any gain.
 
     >>> heavier(prior_rows(torch.zeros(3)), 1e-16).count
@@ -160,7 +163,9 @@ def heavier(rows: Rows, weight: float) -> Rows:
     if rows.count == 0 or float(rows.weight_R.min()) > weight:
         return rows
     above_X = (rows.weight_R > weight).nonzero().squeeze(1)
-    return Rows(*(part[above_X] for part in (rows.posterior_R_K, rows.weight_R, rows.entropy_R, rows.kept_R)))
+    return WeightedPosteriors(
+        *(part[above_X] for part in (rows.posterior_R_K, rows.weight_R, rows.entropy_R, rows.kept_R))
+    )
 
 
 def inclusion(worth_R: Tensor, count: int) -> Tensor:
@@ -218,7 +223,7 @@ def systematic_on_circles(inclusion_X: Tensor, group_X: Tensor, offset: float) -
     return torch.bincount(hit_Y, minlength=len(line_X)) + sure_X.to(line_X.dtype)
 
 
-def gains(rows: Rows, probs_N_K_C: Tensor) -> Tensor:
+def gains(rows: WeightedPosteriors, probs_N_K_C: Tensor) -> Tensor:
     """I[Y; Ω | labels so far] of each candidate from all rows in float64: N values in nats.
 
     >>> gains(prior_rows(torch.zeros(2)), torch.eye(2)[None]).round(decimals=6).tolist()
@@ -227,7 +232,7 @@ def gains(rows: Rows, probs_N_K_C: Tensor) -> Tensor:
     return _bald_in_rows(rows, probs_N_K_C) @ rows.weight_R
 
 
-def terms(rows: Rows, probs_N_K_C: Tensor) -> Tensor:
+def terms(rows: WeightedPosteriors, probs_N_K_C: Tensor) -> Tensor:
     """The same gains row by row, [N, R]: for `lead_errors`.
 
     >>> terms(prior_rows(torch.zeros(2)), torch.eye(2)[None]).round(decimals=6).tolist()
@@ -236,13 +241,13 @@ def terms(rows: Rows, probs_N_K_C: Tensor) -> Tensor:
     return _bald_in_rows(rows, probs_N_K_C) * rows.weight_R
 
 
-def lead_errors(term_n_R: Tensor, leading_R: Tensor, doubt_R: Tensor) -> Tensor:
+def lead_errors(term_n_R: Tensor, leading_R: Tensor, rejection_prob_R: Tensor) -> Tensor:
     """Standard errors of the gain of one candidate less that of others, from what each gains row by row: n values.
 
-    `doubt_R` is 1 minus the chance with which a row was kept. The number of rows is fixed and those left to chance are
-    worth the same, so that only what differs from row to row is noise:
+    `rejection_prob_R` is 1 minus the probability with which a row was kept. The number of rows is fixed and those left
+    to chance are worth the same, so that only what differs from row to row is noise:
 
-        Var = Σ_m doubt_m (d_m − d̄)²,      d_m = difference in row m,   d̄ = Σ doubt d / Σ doubt
+        Var = Σ_m q_m (d_m − d̄)²,      d_m = difference in row m,   d̄ = Σ q d / Σ q,   q: rejection_prob_R
 
     Over repeated seeds the true deviation is 0.3 to 1.3 times this: less where neighbouring rows are more alike.
 
@@ -250,12 +255,14 @@ def lead_errors(term_n_R: Tensor, leading_R: Tensor, doubt_R: Tensor) -> Tensor:
     tensor([0.1000])
     """
     difference_n_R = leading_R - term_n_R
-    # As Σ doubt d² − (Σ doubt d)² / Σ doubt, which spares a pass over all rows.
-    level_n = (difference_n_R @ doubt_R).square_() / doubt_R.sum().clamp_min(torch.finfo(doubt_R.dtype).tiny)
-    return (difference_n_R.square_() @ doubt_R).sub_(level_n).clamp_min_(0).sqrt_()
+    # As Σ q d² − (Σ q d)² / Σ q, which spares a pass over all rows.
+    level_n = (difference_n_R @ rejection_prob_R).square_() / rejection_prob_R.sum().clamp_min(
+        torch.finfo(rejection_prob_R.dtype).tiny
+    )
+    return (difference_n_R.square_() @ rejection_prob_R).sub_(level_n).clamp_min_(0).sqrt_()
 
 
-def most(prior: Rows, probs_K_C: Tensor, total: float) -> float:
+def most(prior: WeightedPosteriors, probs_K_C: Tensor, total: float) -> float:
     """What a point can add at most to a batch worth `total`: never more than alone, nor all more than H[Ω].
 
     >>> most(prior_rows(torch.zeros(2)), torch.eye(2), total=0.5) < 0.2
@@ -264,7 +271,7 @@ def most(prior: Rows, probs_K_C: Tensor, total: float) -> float:
     return min(expand(prior, probs_K_C).gain, prior.left - total)
 
 
-def _bald_in_rows(rows: Rows, probs_N_K_C: Tensor) -> Tensor:
+def _bald_in_rows(rows: WeightedPosteriors, probs_N_K_C: Tensor) -> Tensor:
     """H(r_m Q_n) − r_m·h_n of each candidate in each row, [N, R]."""
     probs_N_K_C = probs_N_K_C.double()
     noise_N_K = _times_log(probs_N_K_C).sum(-1).neg()

@@ -1,14 +1,11 @@
-"""The loop: ask, tell, retrain, evaluate; journalled, and resumable at any instant."""
+"""The loop: ask for labels, be told them, fit again, evaluate; written to a journal, and resumable at any moment."""
 
-from natsel.learning.junk import Queries as Queries
-from natsel.learning.junk import junk_share as junk_share
 from natsel.learning.learner import ActiveLearner as ActiveLearner
-from natsel.learning.online import Refit as Refit
-from natsel.learning.online import learn_online as learn_online
-from natsel.learning.retraining import obi_versus_retraining as obi_versus_retraining
+from natsel.learning.set_aside import junk_share as junk_share
 from natsel.learning.stopping import Budget as Budget
 from natsel.learning.stopping import GainBelow as GainBelow
+from natsel.learning.stopping import Queries as Queries
 from natsel.learning.stopping import Stabilised as Stabilised
 from natsel.learning.stopping import TargetAccuracy as TargetAccuracy
 from natsel.learning.stopping import View as View
-from natsel.learning.targets import TargetInputs as TargetInputs
+from natsel.learning.target_sources import TargetInputs as TargetInputs

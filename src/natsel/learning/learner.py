@@ -1,48 +1,56 @@
-"""The active learner: ask for labels, be told them, fit again; written down so that any instant may be the last.
+"""The active learner: it asks for labels, is told them, and fits again; all of it is written down as it happens.
 
     repeat:  fit a fresh model to the labels → evaluate → stop? → believe about the pool → select → labels → tell
 
-All it knows is in the journal (`natsel.store`): it writes there first and then folds what was written, its own and that
-of others, into its state. What is random is drawn from seeds that the state and the seed of the run name:
+All it knows is in the journal (`natsel.store`): it writes there first, and then takes what was written, by itself and
+by others, into its state. Everything random comes from seeds that the state and the seed of the run name:
 
-    fit      derive(seed, "fit", told)          told: how often a label was new or different
+    fit      derive(seed, "fit", revision)      revision: how many label changes there were
     part     derive(seed, "part", ask)          ask: the number of the batch
     select   derive(seed, "select", ask)
     start    derive(seed, "start", ask)         a batch before there are labels
     targets  derive(seed, "targets", ask)       which of the targets this batch looks at
 
 So the next batch is a function of (journal, seed): a learner that is killed and made again asks what it would have
-asked. Several learners may work on one journal, each under its own name (`natsel.learning.names`). Each chooses by the
-labels it knew when it fitted; ids that another took in the meantime are left out and the choice is made again. Threads
-may share a learner: one of them fits and chooses at a time, and telling waits for nobody.  Spec 01, A6.
+asked. Several learners may work on one journal, each under its own name (`natsel.learning.client_names`). Each chooses
+by the labels it knew when it fitted; ids that another took in the meantime are left out and the choice is made again.
+Threads may share a learner: one of them fits and chooses at a time; telling does not wait for that.
+docs/theory/information-quantities.md, 16 (the two loops).
 """
 
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
+import torch
 
-from natsel.beliefs import Belief
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
-from natsel.choose import Method, Selection, resolve, select
+from natsel.beliefs.two_models import TwoModels
+from natsel.choose import METHODS, Method, Selection, resolve, score, select
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
-from natsel.learning.asking import as_ask, believed, checked_targets, drawn, part_of, plain, shortened
-from natsel.learning.checks import as_count, as_pool, as_rules
-from natsel.learning.fitting import Fitting
-from natsel.learning.names import Names
+from natsel.learning.arguments import as_count, as_pool
+from natsel.learning.client_names import ClientNames
+from natsel.learning.fitted_model import FittedModel
 from natsel.learning.oracles import Oracle, answers
-from natsel.learning.record import Array, Record
-from natsel.learning.stopping import Budget, Rule, View
-from natsel.learning.terms import in_words_of, refuse_other_pool, terms_of
+from natsel.learning.run_record import Array, RunRecord
+from natsel.learning.stopping import Budget, Rule, View, as_rules
+from natsel.learning.students import believe_with_students
+from natsel.learning.target_sources import most_targets, targets_for
+from natsel.learning.terms import in_the_form_of, refuse_other_pool, terms_of
 from natsel.models.protocol import Model, Progress
-from natsel.objectives import EIG
+from natsel.objectives import EIG, ExpectedEntropy, Random, offers
+from natsel.objectives.jepig import TaughtJEPIG
 from natsel.seeds import derive
-from natsel.store import Journal, Round, Stop
+from natsel.store import Acquisition, Ask, Journal, Round, Stop
+
+COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
 
 
 class ActiveLearner:
@@ -50,13 +58,13 @@ class ActiveLearner:
 
     Labels and marks that the pool already has are told first. `validation` goes to the model's fit, `test` is evaluated
     after every fit, `candidates` makes each ask look at a random part of the pool of that size only. `targets` are the
-    inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that gives fresh ones,
-    "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none do without. `junk` says what
-    points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose"). `checkpoints`
-    keeps the weights of every fit, so that a resumed run need not fit again and goes on alike also where training is
-    not repeatable to the last bit. `progress`: True for a bar while the model is fitted or asked, or a function that
-    `run` calls with (labels, budget). `who` is the name of this client among several on one journal; without one it
-    gets a name that no other has.
+    inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that gives new ones,
+    "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore them. `junk` says what points
+    that were set aside teach: nothing ("reject"), or that no class is likely there ("expose"). `checkpoints` keeps the
+    weights of every fit: a resumed run then need not fit again, and goes on the same way even where training cannot be
+    repeated to the last bit. `progress`: True for a bar while the model is fitted or asked, or a function that `run`
+    calls with (labels, budget). `who` is the name of this client among several on one journal; without one it gets a
+    name that no other has.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], labels=np.arange(20) // 10)
@@ -91,18 +99,26 @@ class ActiveLearner:
         self.k = as_count(k, "k")
         self.seed = as_count(seed, "seed", least=-(1 << 63))
         self.candidates = None if candidates is None else as_count(candidates, "candidates")
-        self.targets = checked_targets(targets, self.method)
+        self.targets = targets_for(self.method, targets)
         self.progress = progress if callable(progress) else None
-        bars = progress is True
-        self._fitting = Fitting(model, self.seed, self.pool, validation, test, checkpoints, bars, junk)
+        self._fitted = FittedModel(
+            model,
+            self.pool,
+            seed=self.seed,
+            validation=validation,
+            test=test,
+            checkpoints=checkpoints,
+            bars=progress is True,
+            junk=junk,
+        )
         self._opened = not isinstance(store, Journal)
         self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
         self._lock = threading.RLock()
         self._answering: set[int] = set()
-        self._names: Names | None = None
+        self._names: ClientNames | None = None
         try:
-            self._names = Names(self.journal, run, who)
-            self._record = self._recorded(run, self._names)
+            self._names = ClientNames(self.journal, run, who)
+            self._record = self._begin(run, self._names)
         except BaseException:
             self.close()
             raise
@@ -131,22 +147,22 @@ class ActiveLearner:
     @property
     def model(self) -> Model:
         """The model, fitted to the labels there were at the last ask, run or belief."""
-        return self._fitting.model
+        return self._fitted.model
 
     @property
     def n_labelled(self) -> int:
         """How many ids have a label."""
-        return len(self._record.follow().values)
+        return len(self._record.catch_up().values)
 
     @property
     def labelled_ids(self) -> Array:
         """Ids with a label, in the order first told."""
-        return np.array(list(self._record.now().values), dtype=np.int64)
+        return np.array(list(self._record.snapshot().values), dtype=np.int64)
 
     @property
     def outstanding(self) -> Array:
         """Ids that were asked for, by anybody, and are neither told nor skipped nor released, in the order asked."""
-        return np.array(list(self._record.now().outstanding), dtype=np.int64)
+        return np.array(list(self._record.snapshot().outstanding), dtype=np.int64)
 
     @property
     def history(self) -> list[Round]:
@@ -171,7 +187,7 @@ class ActiveLearner:
         said: dict[int, dict[str, int | float]] = {}
         for label in self.journal.labels(self._record.run):
             of_id = said.setdefault(label.id, {})
-            of_id.pop(label.who, None)  # what somebody says anew is said last
+            of_id.pop(label.who, None)  # whoever says something again is now the last to have said it
             of_id[label.who] = label.value
         return {id: of_id for id, of_id in said.items() if len(set(of_id.values())) > 1}
 
@@ -180,14 +196,17 @@ class ActiveLearner:
         if (inputs is None) == (ids is None):
             raise ValueError("belief: pass either inputs or ids=…")
         with self._lock:
-            self._fitting.refresh(self._record)
-            if not self._fitting.told:
+            self._fitted.fit_and_evaluate(self._record)
+            if not self._fitted.revision:
                 raise ValueError("belief: there are no labels to learn from yet; tell some first")
-            return self._fitting.believe(inputs) if ids is None else self._believe(np.atleast_1d(as_numpy(ids)))
+            if ids is None:
+                return self._fitted.believe(inputs)
+            chosen = np.atleast_1d(as_numpy(ids))
+            return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
     def summary(self) -> dict[str, Any]:
         """Where the run stands, as plain values."""
-        state, rounds, stops = self._record.follow(), self.history, self.journal.stops(self._record.run)
+        state, rounds, stops = self._record.catch_up(), self.history, self.journal.stops(self._record.run)
         stages = ("fit", "evaluate", "believe", "select")
         return {
             "method": self.method.name,
@@ -200,7 +219,7 @@ class ActiveLearner:
             "rounds": len(rounds),
             "metrics": dict(rounds[-1].metrics) if rounds else {},
             "seconds": {stage: sum(one.seconds.get(stage, 0.0) for one in rounds) for stage in stages},
-            "stopped": stops[-1].reason if stops and stops[-1].told == state.told else None,
+            "stopped": stops[-1].reason if stops and stops[-1].revision == state.revision else None,
         }
 
     def ask(self, k: int | None = None) -> Selection:
@@ -229,9 +248,9 @@ class ActiveLearner:
 
     def step(self, oracle: Oracle = None) -> Selection:
         """One round: what is outstanding is answered first, then a batch is asked for and answered."""
-        self._serve(oracle)
+        self._answer_outstanding(oracle)
         selection = self._ask(self.k)
-        self._serve(oracle)
+        self._answer_outstanding(oracle)
         return selection
 
     def run(self, budget: int | None = None, oracle: Oracle = None, stop: Rule | Iterable[Rule] = ()) -> str:
@@ -243,85 +262,101 @@ class ActiveLearner:
         limit = None if budget is None else as_count(budget, "budget", least=0)
         rules: list[Rule] = [*([] if limit is None else [Budget(limit)]), *as_rules(stop)]
         while True:
-            self._serve(oracle)
+            self._answer_outstanding(oracle)
             with self._lock:
-                self._fitting.refresh(self._record)
+                self._fitted.fit_and_evaluate(self._record)
             state = self._record.state
             if self.progress is not None:
                 self.progress(len(state.values), limit or len(self.pool))
-            rule, reason = self._verdict(rules)
+            rule, reason = self._reason_to_stop(rules)
             if not reason and not len(self._ask(self.k, limit)):
                 rule, reason = "exhausted", "nothing is left to ask for"
                 if state.outstanding:
                     reason += f": {len(state.outstanding)} ids are outstanding with other clients"
             if reason:
-                self.journal.record_stop(state.run, Stop(state.told, rule, reason))
+                self.journal.record_stop(state.run, Stop(state.revision, rule, reason))
                 return reason
 
-    def _recorded(self, run: str, names: Names) -> Record:
-        """The run in the journal, begun or gone on with on its own terms."""
+    def _begin(self, run: str, names: ClientNames) -> RunRecord:
+        """The run in the journal: a new one, or one that was begun before on the same terms."""
         config: dict[str, Any] = {"candidates": self.candidates}
         config |= {} if self.targets is None else {"targets": self.targets.terms()}
-        config |= {"junk": "expose"} if self._fitting.expose else {}
-        contents, examples = self.pool.contents(), {"validation": self._fitting.validation, "test": self._fitting.test}
+        config |= {"junk": "expose"} if self._fitted.teaches_junk else {}
+        contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
         terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
         known = next((one.terms for one in self.journal.runs() if one.name == run), None)
         if known is not None:
             refuse_other_pool(known, contents, self.journal.path)
-            terms = in_words_of(known, terms, self.pool, self.targets)
+            terms = in_the_form_of(known, terms, self.pool, self.targets)
         trusted = not contents.sampled and (known is None or known.pool == contents.fingerprint())
-        return Record(self.journal, run, terms, self.pool, names, trusted)
-
-    def _believe(self, ids: Array) -> Belief:
-        return self._fitting.believe(self.pool.inputs_of(ids)).with_ids(ids)
+        return RunRecord(self.journal, run, terms, self.pool, names, trusted)
 
     def _ask(self, k: int, limit: int | None = None) -> Selection:
-        """Choose and record; choose again as long as another client is quicker with one of the ids."""
         with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
-            return self._chosen(k, limit, self._record.names.take())
+            return self._choose_and_record(k, limit, self._record.names.take())
 
-    def _chosen(self, k: int, limit: int | None, who: str) -> Selection:
-        self._fitting.refresh(self._record)
+    def _choose_and_record(self, k: int, limit: int | None, who: str) -> Selection:
+        """Choose again as long as another client is quicker with one of the ids."""
+        self._fitted.fit_and_evaluate(self._record)
         belief: Belief | None = None
         targets: Targets | None = None
-        seconds = {"believe": 0.0, "select": 0.0} if self._fitting.told else {}
+        seconds = {"believe": 0.0, "select": 0.0} if self._fitted.revision else {}
         while True:
             state, free_ids = self._record.state, self._record.free_ids()
             number = state.asks + 1
             room = len(free_ids) if limit is None else limit - len(state.values) - len(state.outstanding)
             count = max(0, min(k, room, len(free_ids)))
-            if count == 0 or not self._fitting.told:
+            if count == 0 or not self._fitted.revision:
                 seed = derive(self.seed, "start", number)
-                selection = drawn(free_ids, count, self.pool, seed)
+                selection = random_selection(free_ids, count, self.pool, seed)
             else:
                 seed = derive(self.seed, "select", number)
                 started = perf_counter()
-                ids = part_of(free_ids, self.method, count, self.candidates, derive(self.seed, "part", number))
-                gone = None
-                # Targets are drawn for each batch anew, and belong to the belief they were made with.
+                ids = part_looked_at(free_ids, self.method, count, self.candidates, derive(self.seed, "part", number))
+                taken = None
+                # Targets are drawn again for each batch, and belong to the belief they were made with.
                 if belief is not None and targets is None and np.isin(ids, belief.ids_N.cpu()).all():
-                    gone = np.setdiff1d(belief.ids_N.cpu(), ids)  # what others took since
+                    taken = np.setdiff1d(belief.ids_N.cpu(), ids)  # by others, since the belief was made
                 else:
-                    belief = targets = None  # let go of large ones before the next are made
-                    aims = derive(self.seed, "targets", number)
-                    belief, targets = believed(self.method, self._fitting, self._record, ids, self.targets, aims)
+                    belief = targets = None  # free the memory of large ones before the next are made
+                    belief, targets = self._believe_for(ids, derive(self.seed, "targets", number))
                 seconds["believe"] += perf_counter() - started
                 started = perf_counter()
-                selection = select(self.method, belief, count, targets=targets, exclude=gone, seed=seed)
+                selection = select(self.method, belief, count, targets=targets, exclude=taken, seed=seed)
                 seconds["select"] += perf_counter() - started
             if count == 0:
                 return selection
-            selection = shortened(plain(selection), k)
-            ask = as_ask(selection, seed=seed, told=self._fitting.told, seconds=seconds, who=who)
+            if isinstance(selection.picked, TwoModels):  # what is reported is about the model, not its students
+                selection = replace(selection, picked=selection.picked.teacher)
+            if 0 < len(selection) < k:
+                warning = f"{len(selection)} of {k} points: there are no more to hand out"
+                selection = replace(selection, warnings=(*selection.warnings, warning))
+            ask = as_ask(selection, seed=seed, revision=self._fitted.revision, seconds=seconds, who=who)
             if self._record.ask(ask, limit):
                 return selection
 
-    def _serve(self, oracle: Oracle) -> None:
+    def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets | None]:
+        """What the model believes about points of the pool and, where the method looks at targets, about those of one
+        batch: with the same draws for both. Students that JEPIG compares the model with are made here.
+        """
+        inputs = self.pool.inputs_of(ids)
+        if self.targets is None:
+            return self._fitted.believe(inputs).with_ids(ids), None
+        targets = self.targets.draw(self.pool, seed, most=most_targets(self._fitted.believe(inputs[:1])))
+        if isinstance(self.method.objective, TaughtJEPIG):
+            target_inputs = targets.chosen(self._fitted.believe)
+            both = believe_with_students(self.method.objective, self._fitted, inputs, target_inputs, seed)
+            return both.with_ids(ids), None
+        ours, theirs = self._fitted.believe_both(inputs, targets.inputs)
+        return ours.with_ids(ids), targets.believed(theirs)
+
+    def _answer_outstanding(self, oracle: Oracle) -> None:
         """Answer what this client has outstanding, in one transaction; another thread's part of it is left to that."""
         with self._lock:
-            owners = self._record.names.answering({asked.who for asked in self._record.now().outstanding.values()})
-            # Looked up again: whoever left a name may have told to the end.
-            found = self._record.now().outstanding
+            asked_by = {asked.who for asked in self._record.snapshot().outstanding.values()}
+            owners = self._record.names.answering(asked_by)
+            # Looked up again: whoever held a name before may have told everything in the meantime.
+            found = self._record.snapshot().outstanding
             mine = [id for id, asked in found.items() if asked.who in owners and id not in self._answering]
             self._answering.update(mine)
         try:
@@ -333,26 +368,79 @@ class ActiveLearner:
             with self._lock:
                 self._answering.difference_update(mine)
 
-    def _verdict(self, rules: list[Rule]) -> tuple[str, str | None]:
+    def _reason_to_stop(self, rules: list[Rule]) -> tuple[str, str | None]:
         """The first rule that says stop, and its reason."""
         with self._lock:
-            return self._judged(rules)
+            rounds = self.history
+            asks = sorted((ask for one in rounds for ask in one.asks), key=lambda ask: ask.number)
+            is_gain = isinstance(self.method.objective, EIG)  # then a score is a gain; else each pick is taken alone
+            gains = [pick.score if is_gain else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
+            known = [gain for gain in gains if gain is not None]
+            gain = float(np.mean(known)) if known else None
+            if gain is not None and gain < 1e-9 and self._fitted.makes_one_draw(self._record):
+                gain = float("nan")
+            view = View(
+                n_labelled=len(self._record.state.values),
+                rounds=rounds,
+                gain=gain,
+                predictions=lambda points: self._fitted.predictions(points, self._record),
+                n_skipped=len(self._record.state.skipped),
+            )
+            reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
+            return next(reasons, ("", None))
 
-    def _judged(self, rules: list[Rule]) -> tuple[str, str | None]:
-        rounds = self.history
-        asks = sorted((ask for one in rounds for ask in one.asks), key=lambda ask: ask.number)
-        is_gain = isinstance(self.method.objective, EIG)  # then a score is a gain; else each pick is taken alone
-        gains = [pick.score if is_gain else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
-        known = [gain for gain in gains if gain is not None]
-        gain = float(np.mean(known)) if known else None
-        if gain is not None and gain < 1e-9 and self._fitting.makes_one_draw(self._record):
-            gain = float("nan")
-        view = View(
-            n_labelled=len(self._record.state.values),
-            rounds=rounds,
-            gain=gain,
-            predictions=lambda points: self._fitting.predictions(points, self._record),
-            n_skipped=len(self._record.state.skipped),
-        )
-        reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
-        return next(reasons, ("", None))
+
+def part_looked_at(free_ids: Array, method: Method, k: int, candidates: int | None, seed: int) -> Array:
+    """The free ids that a method looks at, in the order of the pool: all of them, or a random part of `candidates` ids.
+    A method that picks at random looks at none, so that k ids are enough.
+
+    >>> part_looked_at(np.arange(5), METHODS["bald"], 2, None, seed=0)
+    array([0, 1, 2, 3, 4])
+    >>> len(part_looked_at(np.arange(5), METHODS["random"], 2, None, seed=0))
+    2
+    """
+    count = k if isinstance(method.objective, Random) else max(k, candidates or len(free_ids))
+    if count >= len(free_ids):
+        return free_ids
+    return free_ids[np.sort(np.random.default_rng(seed).choice(len(free_ids), count, replace=False))]
+
+
+def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selection:
+    """k ids at random, for when there is no label to fit a model to. Nothing is believed about them: one draw, in which
+    everything is equally likely.
+
+    >>> random_selection(np.arange(5), 2, Pool(np.zeros((5, 1))), seed=0).warnings == (COLD,)
+    True
+    """
+    ids = np.random.default_rng(seed).choice(free_ids, k, replace=False)
+    warnings = (COLD,) if k else ("no points are free: all are labelled, outstanding or skipped",)
+    belief: Belief
+    if pool.regression:
+        belief = GaussianFeatures(torch.zeros(k, 1), ids_N=torch.from_numpy(ids))
+    else:
+        classes = max(2, len(pool.classes))
+        belief = CategoricalSamples.from_probs(torch.full((k, 1, classes), 1 / classes), ids_N=ids)
+    return Selection(ids, torch.zeros(k, dtype=torch.float64), 0.0, warnings, METHODS["random"], belief)
+
+
+def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str, float], who: str) -> Ask:
+    """What the journal keeps of a selection: each pick with its score and the split of its uncertainty in nats."""
+    count = len(selection)
+    cold = COLD in selection.warnings
+    splits = [
+        [None] * count if cold or not offers(kind, type(selection.picked)) else score(name, selection.picked).tolist()
+        for kind, name in ((EIG, "bald"), (ExpectedEntropy, "aleatoric"))
+    ]
+    scores = [None] * count if cold else selection.scores.tolist()
+    picks = zip(selection.indices.tolist(), scores, *splits, strict=True)
+    return Ask(
+        picks=tuple(Acquisition(*pick) for pick in picks),
+        method=selection.method.name,
+        seed=seed,
+        revision=revision,
+        total=selection.total,
+        log_prob=selection.log_prob,
+        seconds=seconds,
+        warnings=selection.warnings,
+        who=who,
+    )

@@ -3,18 +3,20 @@
     None        the pool's own answers                     a simulation
     array       one label for each row of the pool         in the order of its inputs, whatever their ids
     mapping     id → label
-    callable    ids → labels, one each                     a person, a service, an experiment
+    callable    ids → labels, one for each id              a person, a service, an experiment
 
-None (or NaN, or −1 among classes) in place of a label means that this datum cannot be labelled: it is skipped, and the
-run goes on without it. So does (label, True): it is junk, whatever its label; a callable may give (labels, is_ood) too.
+None (or NaN, or −1 among classes) in place of a label means that this point cannot be labelled: it is set aside, and
+the run goes on without it. The same holds for the pair (label, True): the point is junk, whatever its label. A callable
+may also return (labels, is_ood).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
-from natsel.learning.junk import without_junk
 
 Oracle = Callable[[Any], Any] | Mapping[int, Any] | Any | None
 
@@ -32,9 +34,9 @@ def answers(oracle: Oracle, pool: Pool, ids: list[int]) -> list[Any]:
         missing = [id for id in ids if id not in oracle]
         if missing:
             raise ValueError(f"oracle: has no label for id {missing[0]}; map it to None to skip it")
-        return [_plain(label, pool) for label in without_junk([oracle[id] for id in ids], len(ids))]
+        return [_plain(label, pool) for label in none_for_junk([oracle[id] for id in ids], len(ids))]
     if callable(oracle):
-        labels = [_plain(label, pool) for label in as_numpy(without_junk(oracle(as_numpy(ids)), len(ids))).reshape(-1)]
+        labels = [_plain(label, pool) for label in as_numpy(none_for_junk(oracle(as_numpy(ids)), len(ids))).reshape(-1)]
         if len(labels) != len(ids):
             raise ValueError(f"oracle: gave {len(labels)} labels for {len(ids)} ids; give one each, None to skip an id")
         return labels
@@ -44,6 +46,35 @@ def answers(oracle: Oracle, pool: Pool, ids: list[int]) -> list[Any]:
             f"oracle: expected one label for each of the pool's {len(pool)} rows, found shape {labels_N.shape}"
         )
     return [_plain(label, pool) for label in labels_N[pool.position_of(ids)]]
+
+
+def none_for_junk(found: Any, count: int) -> Any:
+    """Answers as labels, None for junk; `found` may be labels, (labels, is_ood), or pairs (label, is_ood).
+
+    >>> none_for_junk(([1, 0], [False, True]), 2), none_for_junk([(1, False), (0, True)], 2), none_for_junk([1, 0], 2)
+    ([1, None], [1, None], [1, 0])
+    """
+    if isinstance(found, tuple) and len(found) == 2 and _is_flags(found[1], count):
+        labels, is_ood = found
+        return [None if flag else label for label, flag in zip(list(labels), list(is_ood), strict=True)]
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        return [_label_of(answer) for answer in found]
+    return found
+
+
+def _is_flags(value: Any, count: int) -> bool:
+    """Whether a value is `count` truth values."""
+    try:
+        flags = as_numpy(value)
+    except ValueError:
+        return False
+    return bool(flags.dtype.kind == "b" and flags.shape == (count,))
+
+
+def _label_of(answer: Any) -> Any:
+    """The label of an answer: a label, or a pair (label, is_ood)."""
+    pair = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], bool | np.bool_)
+    return (None if answer[1] else answer[0]) if pair else answer
 
 
 def _plain(label: Any, pool: Pool) -> Any:

@@ -1,8 +1,9 @@
 """When to stop: rules that look at a run after each fit and give a reason, or None to go on.
 
     Budget(n)                  n labels are there
+    Queries(n)                 n points were labelled or set aside
     TargetAccuracy(a)          the test accuracy is at least a
-    GainBelow(ε)               a pick of the last batch was expected to tell less than ε nats
+    GainBelow(ε)               the picks of the last batch were expected to tell less than ε nats each
     Stabilised(κ, rounds)      predictions no longer change: mean Cohen's κ between successive fits is at least κ
 
     κ = (p_same − p_chance) / (1 − p_chance)         Bloodgood & Vijay-Shanker 2009
@@ -12,13 +13,14 @@ it would have stopped. Any function of a `View` is a rule too.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from natsel.options import check_options
 from natsel.store import Round
 
 Array = np.ndarray[Any, Any]
@@ -32,11 +34,13 @@ class View:
     rounds: Sequence[Round]
     """All rounds, the last one being the fit just made."""
     gain: float | None
-    """The mean gain a pick of the last batch in nats; None where nothing was believed when it was asked for, NaN where
-    the model makes a single draw, which can tell nothing about gains.
+    """The mean gain per pick of the last batch, in nats; None where nothing was believed when it was asked for, NaN
+    where the model makes a single draw, which can tell nothing about gains.
     """
     predictions: Callable[[int], list[Array]]
-    """The classes that each fit so far predicted for so many points of the pool, always the same ones."""
+    """Given a number of points: the classes that each fit so far predicted for that many points of the pool. The points
+    are the same every time.
+    """
     n_skipped: int = 0
     """How many points were set aside."""
 
@@ -55,10 +59,28 @@ class Budget:
     labels: int
 
     def __post_init__(self) -> None:
-        _whole(self.labels, "labels", least=0)
+        check_options(self, labels=0)
 
     def __call__(self, view: View) -> str | None:
         return f"the budget of {self.labels} labels is used" if view.n_labelled >= self.labels else None
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Stop when so many points were labelled or set aside: a budget that junk uses up as well.
+
+    >>> Queries(3)(View(2, [], None, lambda points: [], n_skipped=1))
+    'the budget of 3 queries is used'
+    """
+
+    queries: int
+
+    def __post_init__(self) -> None:
+        check_options(self, queries=0)
+
+    def __call__(self, view: View) -> str | None:
+        used = view.n_labelled + view.n_skipped >= self.queries
+        return f"the budget of {self.queries} queries is used" if used else None
 
 
 @dataclass(frozen=True)
@@ -74,12 +96,12 @@ class TargetAccuracy:
     patience: int = 1
 
     def __post_init__(self) -> None:
+        check_options(self, patience=1)
         if not 0 < self.accuracy <= 1:
             raise ValueError(f"accuracy: expected a share above 0 and up to 1, found {self.accuracy}; 0.95 is 95 %")
-        _whole(self.patience, "patience")
 
     def __call__(self, view: View) -> str | None:
-        fits = [fit for fit in view.rounds if fit.told]
+        fits = [fit for fit in view.rounds if fit.revision]
         last = [fit.metrics.get("accuracy") for fit in fits[-self.patience :]]
         if fits and last[-1] is None:
             raise ValueError("stop: TargetAccuracy needs the test accuracy; pass test=… with classes to the learner")
@@ -128,10 +150,9 @@ class Stabilised:
     """How many points of the pool are looked at."""
 
     def __post_init__(self) -> None:
+        check_options(self, rounds=1, points=1)
         if not -1 <= self.agreement <= 1:
             raise ValueError(f"agreement: expected Cohen's kappa, at most 1, found {self.agreement}; try 0.99")
-        _whole(self.rounds, "rounds")
-        _whole(self.points, "points")
 
     def __call__(self, view: View) -> str | None:
         predictions = view.predictions(self.points)[-self.rounds - 1 :]
@@ -158,6 +179,19 @@ def kappa(first_N: Array, second_N: Array) -> float:
     return 1.0 if chance == 1 else (same - chance) / (1 - chance)
 
 
-def _whole(number: Any, name: str, least: int = 1) -> None:
-    if not isinstance(number, int | np.integer) or number < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, found {number!r}")
+def as_rules(stop: Any) -> list[Rule]:
+    """One rule or several, as a list.
+
+    >>> as_rules(3)
+    Traceback (most recent call last):
+    ValueError: stop: found 3, which is no rule; pass one like natsel.GainBelow(0.01), or a list of them
+    """
+    rules = list(stop) if isinstance(stop, Iterable) and not callable(stop) else [stop]
+    for rule in rules:
+        if isinstance(rule, type):
+            raise ValueError(f"stop: found the class {rule.__name__}; pass one of it: {rule.__name__}(…)")
+        if not callable(rule):
+            raise ValueError(
+                f"stop: found {rule!r}, which is no rule; pass one like natsel.GainBelow(0.01), or a list of them"
+            )
+    return rules

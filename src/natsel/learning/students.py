@@ -1,12 +1,19 @@
-"""Students for JEPIG: models taught what the targets would teach, by self-distillation or from made-up labels.
+"""Students for JEPIG: models that are taught what labels of the targets would teach, and believe beside their teacher.
 
-    distil     one student learns the model's mean predictions on training inputs and targets
-    retrain    S students learn the labels and labels of the targets drawn jointly: k ~ w, then y*_j ~ p(·|x*_j, ω_k)
+    distil     one student learns the model's mean predictions p̄ on training inputs and targets:
+                   minimise  (1/n) Σ_x KL( p̄(·|x) ‖ p(·|x,ω) )     for every draw ω of the student
+    retrain    S students learn the labels, and labels of the targets drawn jointly: k ~ w, then y*_j ~ p(·|x*_j, ω_k)
 
-What a point tells the model and no longer tells a student is what it tells about the targets.  Spec 06, A4 and A6.
+    JEPIG(x) ≈ I[Y; Ω | x] − (1/S) Σ_s I[Y; Ω_s | x]
+
+What a point tells the model and no longer tells a student is what it tells about the targets. In self-distillation each
+draw of the student is pulled to the teacher's mean, not only their mean: the student keeps the predictions where it was
+taught and loses the disagreement there. Predictions are neither sharpened nor filtered.
+docs/theory/epig-jepig.md, 7.2; Kirsch, Rainforth & Gal 2021.
 """
 
-from typing import TYPE_CHECKING, Any
+import copy
+from typing import Any
 
 import numpy as np
 
@@ -14,33 +21,68 @@ from natsel.beliefs import Belief, CategoricalSamples
 from natsel.beliefs.two_models import TwoModels
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
-from natsel.models.networks.distil import distil
+from natsel.information import log_mean
+from natsel.learning.fitted_model import FittedModel
+from natsel.models.dropout.dropout import Dropout
+from natsel.models.networks.ensemble import Ensemble
 from natsel.objectives.jepig import TaughtJEPIG
 from natsel.seeds import derive
-
-if TYPE_CHECKING:
-    from natsel.learning.fitting import Fitting
 
 Array = np.ndarray[Any, Any]
 
 
-def taught(
-    objective: TaughtJEPIG, fitting: "Fitting", labelled: Examples, inputs: Any, targets: Any, seed: int
+def believe_with_students(
+    objective: TaughtJEPIG, fitted: FittedModel, inputs: Any, targets: Any, seed: int
 ) -> TwoModels:
-    """What the fitted model and students that know the targets believe about inputs."""
-    ours = classes_only(fitting.believe(inputs))
+    """What the fitted model, and students that were taught the targets, believe about inputs."""
+    labelled = fitted.labelled
+    assert labelled is not None
+    ours = about_classes(fitted.believe(inputs))
     students = []
     for number in range(objective.students):
         lesson = derive(seed, "student", number)
         if objective.by == "distil":
             rows = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(targets[:])])
-            student: Any = distil(fitting.model, rows, fitting.believe(rows), seed=lesson)  # type: ignore[arg-type]
+            student: Any = distil(fitted.model, rows, fitted.believe(rows), seed=lesson)
         else:
-            theirs = classes_only(fitting.believe(targets))
-            labels_M = pseudo_labels(theirs, derive(seed, "labels", number))
-            student = fitting.another(extended(labelled, targets, labels_M), lesson)
-        students.append(classes_only(student.believe(inputs)))
+            labels_M = pseudo_labels(about_classes(fitted.believe(targets)), derive(seed, "labels", number))
+            student = fitted.fit_copy(extended(labelled, targets, labels_M), lesson)
+        students.append(about_classes(student.believe(inputs)))
     return TwoModels.of(ours, students)
+
+
+def distil(model: Any, inputs: Any, teacher: Belief, *, seed: int = 0) -> Dropout | Ensemble:
+    """A fresh student of the model's kind, taught the teacher's mean predictions on inputs; the model is left alone.
+
+    >>> from natsel.models import Training, mlp
+    >>> model = Dropout(mlp(2, 2), draws=4, training=Training(max_epochs=3), device="cpu")
+    >>> model = model.fit(Examples(np.eye(2, dtype=np.float32), np.array([0, 1])))
+    >>> student = distil(model, np.eye(2), model.believe(np.eye(2)))
+    >>> student.believe(np.eye(2)).shape, student is model
+    ((2, 4, 2), False)
+    """
+    if not isinstance(model, Dropout | Ensemble):
+        raise ValueError(
+            f"model: {type(model).__name__} cannot learn soft labels; use natsel.models.Dropout or Ensemble, or"
+            " retrain on pseudo-labels"
+        )
+    if not isinstance(teacher, CategoricalSamples):
+        raise ValueError(f"teacher: expected a belief about classes, found {type(teacher).__name__}")
+    if len(teacher) != len(inputs):
+        raise ValueError(f"teacher: it believes about {len(teacher)} inputs, found {len(inputs)}; pass those")
+    student = copy.copy(model)
+    return student.fit(Examples(as_numpy(inputs[:]), soft_labels(teacher)), seed=seed)
+
+
+def soft_labels(teacher: CategoricalSamples) -> Array:
+    """The mean predictions of a belief as rows of probabilities, [N, C] in float64.
+
+    >>> soft_labels(CategoricalSamples.from_probs([[[1.0, 0.0], [0.0, 1.0]]])).tolist()
+    [[0.5, 0.5]]
+    """
+    soft_N_C = log_mean(teacher.log_probs_N_K_C, teacher.log_weights_K).exp().double().cpu().numpy()
+    found: Array = soft_N_C / soft_N_C.sum(1, keepdims=True)
+    return found
 
 
 def pseudo_labels(belief: CategoricalSamples, seed: int) -> Array:
@@ -60,7 +102,7 @@ def pseudo_labels(belief: CategoricalSamples, seed: int) -> Array:
 
 
 def extended(labelled: Examples, inputs: Any, labels: Array) -> Examples:
-    """The labelled examples and more beside them.
+    """The labelled examples, and further inputs with their labels after them.
 
     >>> extended(Examples([[0.0]], [1]), [[1.0]], np.array([0])).labels.tolist()
     [1, 0]
@@ -70,8 +112,8 @@ def extended(labelled: Examples, inputs: Any, labels: Array) -> Examples:
     return Examples(rows, np.concatenate([known, more]), labelled.classes)
 
 
-def classes_only(belief: Belief) -> CategoricalSamples:
-    """A belief about classes, and nothing else."""
+def about_classes(belief: Belief) -> CategoricalSamples:
+    """A belief about classes; any other is refused."""
     if not isinstance(belief, CategoricalSamples):
         raise ValueError(
             f"method: JEPIG by students compares beliefs about classes, found {type(belief).__name__}; use jepig"

@@ -1,12 +1,12 @@
-"""The terms of a run: what decides its batches, said so that another process can tell whether it has the same.
+"""The terms of a run: everything that decides its batches, in a form that another process can compare with its own.
 
-    pool                the name of all that it holds (`natsel.data.contents`)
+    pool                a fingerprint of all that it holds (`natsel.data.contents`)
     method, k, seed     and the objective and the search in full
-    model               its class and the arguments it was made with (`natsel.learning.described`)
-    validation, test    how many examples, and a name for their inputs and labels
+    model               its class and the arguments it was made with (`natsel.learning.model_text`)
+    validation, test    how many examples, and a fingerprint of their inputs and labels
     targets, junk, candidates
 
-A run is gone on with on its own terms only. Journals from before some of these were kept are held to those they have.
+A run can be continued on the same terms only. Older journals lack some of these: only those they have are compared.
 """
 
 import hashlib
@@ -21,12 +21,13 @@ from natsel.choose import Method
 from natsel.data.contents import VERSION, Contents, group_size
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
-from natsel.learning.described import described
-from natsel.learning.targets import TargetInputs
+from natsel.learning.model_text import text_of
+from natsel.learning.target_sources import TargetInputs
 from natsel.models.protocol import Model
 from natsel.store import Terms
 
-_LATER = ("model", "validation", "test")
+# Journals of older versions do not have these.
+_ADDED_LATER = ("model", "validation", "test")
 
 
 def terms_of(
@@ -44,8 +45,8 @@ def terms_of(
     decisive = {
         "objective": repr(method.objective),
         "search": repr(method.search),
-        "model": described(model),
-        **{name: None if some is None else _named(some) for name, some in examples.items()},
+        "model": text_of(model),
+        **{name: None if some is None else _fingerprint(some) for name, some in examples.items()},
         **config,
     }
     notes = {
@@ -58,9 +59,9 @@ def terms_of(
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
 
-def in_words_of(known: Terms, terms: Terms, pool: Pool, targets: TargetInputs | None) -> Terms:
-    """Terms as the natsel that wrote the known ones would have put them."""
-    config = {name: value for name, value in terms.config.items() if name not in _LATER or name in known.config}
+def in_the_form_of(known: Terms, terms: Terms, pool: Pool, targets: TargetInputs | None) -> Terms:
+    """Terms as the version of natsel that wrote the known ones would have written them."""
+    config = {name: value for name, value in terms.config.items() if name not in _ADDED_LATER or name in known.config}
     aims = known.config.get("targets") or {}
     if "targets" in config and targets is not None and not str(aims.get("inputs", VERSION)).startswith(VERSION):
         config["targets"] = {**config["targets"], "inputs": Pool(targets.inputs).sampled_fingerprint()}
@@ -69,7 +70,7 @@ def in_words_of(known: Terms, terms: Terms, pool: Pool, targets: TargetInputs | 
 
 
 def refuse_other_pool(known: Terms, contents: Contents, place: Any) -> None:
-    """Raise a ValueError that says how a pool differs from that of a run, where it is the same but for some points.
+    """Raise a ValueError that says how a pool differs from that of a run, where only some points differ or were added.
 
     >>> one, other = (Contents(np.array(rows), np.arange(3), ()) for rows in ([4, 5, 6], [4, 9, 6]))
     >>> notes = {"points": 3, "classes": [], "inputs": one.kind, "marks": one.marks()}
@@ -104,8 +105,8 @@ def refuse_other_pool(known: Terms, contents: Contents, place: Any) -> None:
     )
 
 
-def _named(examples: Examples) -> str:
-    """How many examples there are, and a name for what they hold."""
+def _fingerprint(examples: Examples) -> str:
+    """How many examples there are, and a digest of their inputs and labels."""
     contents = Contents(examples.inputs, np.arange(len(examples)), examples.classes)
     digest = hashlib.blake2b(contents.fingerprint().encode(), digest_size=8)
     labels = np.asarray(examples.labels)

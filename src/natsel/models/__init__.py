@@ -4,6 +4,6 @@ Names are imported when they are first used, so that scikit-learn and the extras
 `__init__.pyi` lists them.
 """
 
-from natsel.lazy import names_in_stub
+from natsel.stub_names import names_in_stub
 
 __getattr__, __dir__ = names_in_stub(__name__)

@@ -1,4 +1,4 @@
-"""The names of natsel.models, and where they live: the one list of them (natsel.lazy)."""
+"""The names of natsel.models, and where they live: the one list of them (natsel.stub_names)."""
 
 from natsel.models.consistency import check_consistent as check_consistent
 from natsel.models.conversion import as_model as as_model
@@ -21,7 +21,7 @@ from natsel.models.networks.architectures import emnist_cnn as emnist_cnn
 from natsel.models.networks.architectures import fresh as fresh
 from natsel.models.networks.architectures import mlp as mlp
 from natsel.models.networks.architectures import mnist_cnn as mnist_cnn
-from natsel.models.networks.deterministic import Deterministic as Deterministic
+from natsel.models.networks.ensemble import Deterministic as Deterministic
 from natsel.models.networks.ensemble import Ensemble as Ensemble
 from natsel.models.networks.training import BATCHBALD as BATCHBALD
 from natsel.models.networks.training import QUICK as QUICK

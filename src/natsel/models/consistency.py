@@ -4,7 +4,7 @@
 
 Joint objectives (BatchBALD and all that conditions on labels) read correlations between points from their draws. Masks
 or weights that change from point to point make points look independent, and a batch then scores nearly the sum of its
-points, copies included: nothing later could notice.  Spec 03, 9.
+points, copies included: nothing later could notice.  docs/theory/batchbald.md, 12; Kirsch et al. 2019.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def check_consistent(believe: Callable[[Any], Belief], inputs: Any, *, rows: int
         reference = reference or [values[:count] for values in found]
         for first, values in zip(reference, found, strict=True):
             if len(values) != len(asked):
-                raise ValueError(f"model: {len(values)} rows came back for {len(asked)} inputs; return one an input")
+                raise ValueError(f"model: {len(values)} rows came back for {len(asked)} inputs; return one per input")
             if values.shape[1:] != first.shape[1:] or not _same(first[asked], values, first):
                 raise ValueError(
                     f"model: two copies of one point got different draws {where}; draw k must be the same parameters"

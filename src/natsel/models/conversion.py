@@ -1,4 +1,4 @@
-"""Anything people bring as a model, made to believe, or refused with what to write instead."""
+"""Whatever is passed as a model, turned into one with `fit` and `believe`, or refused with what to write instead."""
 
 from typing import Any
 

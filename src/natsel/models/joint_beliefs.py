@@ -3,7 +3,8 @@
     believe_both(model, pool, targets)    one call where the model offers `believe_together`, else one for each
 
 Draws that are fixed by the fit (members, masks, weights) are the same in every call. Those of a Gaussian process are
-joint draws over the inputs of one call, so that pool and targets have to be in it together.  Spec 06, A1 and A2.
+joint draws over the inputs of one call, so that pool and targets have to be in it together.
+docs/theory/epig-jepig.md, 1 and 6.
 """
 
 from collections.abc import Callable

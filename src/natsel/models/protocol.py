@@ -1,7 +1,7 @@
 """What natsel asks of a model: to learn from examples, and to say what it believes about inputs.
 
     fit(labelled, validation)           →  a model that has forgotten everything else
-    believe(inputs)                     →  a belief, one row an input, from draws that are the same for every input
+    believe(inputs)                     →  a belief, one row per input, from draws that are the same for every input
     believe_together(pool, targets)     →  two beliefs from the same draws, where one call for each has others
 
 A fit starts afresh: what was learnt in an earlier round must not decide which labels come next. `seed` decides all that

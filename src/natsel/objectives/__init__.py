@@ -20,6 +20,13 @@ from natsel.objectives.jepig import TaughtJEPIG as TaughtJEPIG
 from natsel.objectives.logdet import LogDet as LogDet
 from natsel.objectives.logdet import LogDetCMI as LogDetCMI
 from natsel.objectives.logdet import LogDetMI as LogDetMI
+from natsel.objectives.objective import SERVES as SERVES
+from natsel.objectives.objective import Bound as Bound
+from natsel.objectives.objective import Facts as Facts
+from natsel.objectives.objective import Objective as Objective
+from natsel.objectives.objective import Reading as Reading
+from natsel.objectives.objective import offers as offers
+from natsel.objectives.objective import read as read
 from natsel.objectives.pig import JPIG as JPIG
 from natsel.objectives.pig import PIG as PIG
 from natsel.objectives.plain import Entropy as Entropy
@@ -32,13 +39,6 @@ from natsel.objectives.plain import StdDev as StdDev
 from natsel.objectives.plain import Surprise as Surprise
 from natsel.objectives.plain import Variance as Variance
 from natsel.objectives.plain import VariationRatio as VariationRatio
-from natsel.objectives.protocol import SERVES as SERVES
-from natsel.objectives.protocol import Bound as Bound
-from natsel.objectives.protocol import Facts as Facts
-from natsel.objectives.protocol import Objective as Objective
-from natsel.objectives.protocol import Reading as Reading
-from natsel.objectives.protocol import offers as offers
-from natsel.objectives.protocol import read as read
 from natsel.objectives.trace import TraceEIG as TraceEIG
 from natsel.objectives.trace import TraceEPIG as TraceEPIG
 from natsel.objectives.trace import TraceJEPIG as TraceJEPIG

@@ -9,14 +9,14 @@
 
 V is the pool, Q the targets; a similarity below 0 covers nothing. A gain looks at all V: N² similarities for the first
 pick, few points after it; `ground` takes that many points of V, drawn, for all of them, and scales up.
-Spec 08, G5. Iyer et al. 2021; Kothawade et al. 2021, 2022.
+docs/theory/weight-space.md, 9.5; Iyer et al. 2021; Kothawade et al. 2021, 2022.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from natsel.objectives.protocol import Facts, Objective
-from natsel.objectives.similarity import OneGradient
+from natsel.objectives.gradient_options import OneGradient
+from natsel.objectives.objective import Facts, Objective
 from natsel.options import check_options
 
 

@@ -4,14 +4,16 @@
     I[Y_1..Y_b; Ω | x_1..x_b] = H[Y_1..Y_b] − Σ_i E_ω H[Y_i | ω]     a batch (BatchBALD)
 
 Monotone and submodular in the set of points; K draws cannot tell more than ln K. How it is read from categorical
-draws and from Gaussian beliefs stands in the two files beside this one.  Spec 01, 9; spec 03, 1–3.
+draws and from Gaussian beliefs stands in the two files beside this one.
+docs/theory/information-quantities.md, 13; Lindley 1956; Houlsby et al. 2011;
+docs/theory/batchbald.md, 3; Kirsch et al. 2019.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective
+from natsel.objectives.objective import MOMENTS, Bound, Facts, Objective
 from natsel.options import check_options
 
 

@@ -5,20 +5,21 @@
 
 The mean over targets, each taken alone; JEPIG beside this file takes them together. Never more than BALD, and never
 less than 0. Monotone but not submodular: two labels can tell together what neither does alone (xor), so greedy batches
-have no guarantee.  Spec 06, Q3 and Q6.
+have no guarantee.
+docs/theory/epig-jepig.md, 4 and 8; Bickford Smith et al. 2023.
 
     EPIGJensen = ½ ln det(I + F_A H⁻¹) − ½ ln det(I + F_A (H + F̄)⁻¹)        F̄ = Σ_j v_j F[x*_j], in weight space
 
 The information about all targets together, each seen through 1/v_j times its noise: about the average target. It lies
 between EPIG, whose mean over targets it bounds from above, and JEPIG; its cost does not grow with candidates × targets.
-Spec 08, D and E.
+docs/theory/weight-space.md, 5; Kirsch & Gal 2022.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
-from natsel.objectives.protocol import Bound, Facts, Objective
+from natsel.objectives.objective import Bound, Facts, Objective
 from natsel.options import check_options
 
 

@@ -5,14 +5,14 @@
     EL2N    E_ω ‖p(·|x,ω) − e_y‖                         the error of the prediction itself, averaged over draws
 
 `squared` takes ‖g‖² in place of ‖g‖: squares are the original EGL's second form and make it the trace of the Fisher
-information, twice the trace form of EIG at H = I; GraNd was published without.  Spec 08, G7 and G8.
-Settles et al. 2007; Huang et al. 2016; Paul et al. 2021.
+information, twice the trace form of EIG at H = I; GraNd was published without.
+docs/theory/weight-space.md, 9.7 and 9.8; Settles et al. 2007; Huang et al. 2016; Paul et al. 2021.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.objectives.protocol import Facts, Objective
+from natsel.objectives.objective import Facts, Objective
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@
 
 V is the pool, Q the targets, λ the `penalty`. Sums over all of V cost one C × D matrix. Gradients may point apart, so
 that similarities, scores and gains may be negative; f is submodular only where no similarity is.
-Spec 08, G5. Iyer et al. 2021; Kothawade et al. 2021, 2022.
+docs/theory/weight-space.md, 9.5; Iyer et al. 2021; Kothawade et al. 2021, 2022.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from natsel.objectives.protocol import Facts, Objective
-from natsel.objectives.similarity import OneGradient
+from natsel.objectives.gradient_options import OneGradient
+from natsel.objectives.objective import Facts, Objective
 
 _REASON = "a sum of similarities, no information quantity"
 

@@ -3,21 +3,23 @@
     JEPIG(x) = I[Y; Y*_1..Y*_M | x, x*_1..x*_M] = I[Y; Ω | x] − I[Y; Ω | x, Y*_1..Y*_M]
 
 BALD now, less what BALD would be left if the targets were labelled. Never more than BALD, never less than EPIG. With K
-draws many targets pin the draws down, and JEPIG becomes BALD whatever they are worth: a warning says so.  Spec 06, Q5.
+draws many targets pin the draws down, and JEPIG becomes BALD whatever they are worth: a warning says so.
+docs/theory/epig-jepig.md, 7; MacKay 1992; Kirsch, Rainforth & Gal 2021.
 
     TaughtJEPIG(x) = I[Y; Ω | x] − (1/S) Σ_s I[Y; Ω_s | x]               BALD now, less BALD of the students
     TaughtJEPIG(B) = I[Y_B; Ω | x_B] − (1/S) Σ_s I[Y_B; Ω_s | x_B]       BatchBALD now, less that of the students
 
 A student by self-distillation learns the model's own mean predictions on training inputs and targets; one by
 retraining learns labels of the targets that the model made up. Draws never degenerate as they do when many target
-labels re-weight them. The exact quantity is never negative; the difference may be.  Spec 06, Q5c, Q5d and Q7.
+labels re-weight them. The exact quantity is never negative; the difference may be.
+docs/theory/epig-jepig.md, 7.2 and 8.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.protocol import Facts, Objective
+from natsel.objectives.objective import Facts, Objective
 from natsel.options import check_options
 
 

@@ -1,6 +1,6 @@
 """Log-determinants of similarities: how much volume the gradients of a set span, and share with those of targets.
 
-    LogDet     f(A)       = log det(I + S_A/ridge)                   twice the EIG of one gradient a point, H = ridge·I
+    LogDet     f(A)       = log det(I + S_A/ridge)                   twice the EIG, one gradient per point, H = ridge·I
     given P    f(A|P)     = f(A ∪ P) − f(P)
     LogDetMI   I_f(A;Q)   = f(A) + f(Q) − f(A ∪ Q)                   twice their JEPIG
     LogDetCMI  I_f(A;Q|P) = f(A ∪ P) + f(Q ∪ P) − f(A ∪ Q ∪ P) − f(P)
@@ -8,14 +8,14 @@
 
 Every block carries the ridge, that of the targets too: without it copies make the matrices singular. Gains are one or
 two pivots of incremental Cholesky factors (`conditioned`); values are worked out from whole matrices.
-Spec 08, F and G6, Alg 9. SIMILAR and PRISM: Kothawade et al. 2021, 2022.
+docs/theory/weight-space.md, 8 and 9.6; SIMILAR and PRISM: Kothawade et al. 2021, 2022.
 """
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from natsel.objectives.protocol import Facts, Objective
-from natsel.objectives.similarity import OneGradient
+from natsel.objectives.gradient_options import OneGradient
+from natsel.objectives.objective import Facts, Objective
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LogDet(OneGradient, Objective):
 
     facts: ClassVar[Facts] = Facts(
         "ln det(I + S)",
-        reason="twice the information gain of a model with one gradient a point",
+        reason="twice the information gain of a model with one gradient per point",
         monotone=True,
         submodular=True,
         takes_given=True,
@@ -54,7 +54,7 @@ class LogDetMI(LogDet):
     facts: ClassVar[Facts] = replace(
         LogDet.facts,
         quantity="ln det(I + S) + ln det(I + S*) − ln det(I + S∪S*)",
-        reason="twice the joint predictive information gain of a model with one gradient a point",
+        reason="twice the joint predictive information gain of a model with one gradient per point",
         needs_targets=True,
         submodular=False,
         cost="N·(M + k)·(C + D + M)",

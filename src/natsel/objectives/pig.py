@@ -5,14 +5,15 @@
 
 How much a label, once trained on, lowers the loss on the targets: EPIG and JEPIG for labels that are known. Either may
 be negative, because a label may mislead; averaged over labels that the model expects they are EPIG and JEPIG. Neither
-is monotone or submodular.  Spec 07, Q2 and Q3; how they are read from beliefs stands beside this file.
+is monotone or submodular. How they are read from beliefs: `natsel.objectives.readings`.
+docs/theory/epig-jepig.md, 11; Mindermann et al. 2022.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from natsel.beliefs import FisherFactors, FisherRows
-from natsel.objectives.protocol import Facts, Objective
+from natsel.objectives.objective import Facts, Objective
 
 
 @dataclass(frozen=True)

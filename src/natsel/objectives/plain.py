@@ -10,7 +10,8 @@
     InformationGain    I[Ω; y|x]                          what the known label y tells; may be negative
     Surprise           I[y; Ω|x]                          how far y moves the draws; at least 0
 
-Gaussian draws are moment-matched (an upper bound on the mixture's entropy).  Spec 01, 7–9; spec 06, Q1.
+Gaussian draws are moment-matched (an upper bound on the mixture's entropy).
+docs/theory/information-quantities.md, 11 to 13; docs/theory/epig-jepig.md, 2.
 """
 
 import math
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.protocol import MOMENTS, Bound, Facts, Objective
+from natsel.objectives.objective import MOMENTS, Bound, Facts, Objective
 
 LN_2 = math.log(2)
 

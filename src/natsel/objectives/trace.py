@@ -6,14 +6,15 @@
 
 TraceEPIG is what BAIT maximises (it minimises tr(F_E (F_A + H)⁻¹)); without weights TraceJEPIG is M times as much and
 picks the same. On jointly Gaussian features it is the fall of the targets' variance in units of twice their noise
-(A- or V-optimal design). Neither is submodular.  Spec 08, D, E (v) and G1.
+(A- or V-optimal design). Neither is submodular.
+docs/theory/weight-space.md, 5, 6 (v) and 9.1; Ash et al. 2021.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from natsel.beliefs import GaussianFeatures
-from natsel.objectives.protocol import Bound, Facts, Objective
+from natsel.objectives.objective import Bound, Facts, Objective
 
 _WHY = "ln det(I + A) ≤ tr A"
 

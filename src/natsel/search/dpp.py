@@ -2,11 +2,10 @@
 
     P(A) = det K_A / e_k(λ),   |A| = k          λ: eigenvalues of the kernel K, e_k: their k-th symmetric polynomial
 
-Exact up to `limit` candidates: k eigenvectors are drawn by ratios of e, in log space, then points one by one, each by
-the squared length that is left of its row in their span. All orders of a batch are equally likely. Beyond the limit a
-batch drawn by a randomly pivoted Cholesky factorisation is improved by Metropolis swaps (`natsel.search.swaps`).
-Where points span fewer than k directions the batch is filled up at random.
-Spec 08, Alg 8; Kulesza & Taskar 2011; Chen et al. 2022.
+k eigenvectors are drawn by ratios of e, in log space, then points one by one, each by the squared length that is left
+of its row in their span. All orders of a batch are equally likely. Where points span fewer than k directions the batch
+is filled up at random. The draw takes a matrix of all candidates and the cube of their number in operations, so that
+more than `limit` of them are refused.  docs/theory/weight-space.md, 10.3; Kulesza & Taskar 2011.
 """
 
 import math
@@ -21,7 +20,6 @@ from natsel.memory import require
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
 from natsel.search.kmeans_pp import checked_sizes, taken_alone
-from natsel.search.swaps import PROPOSALS, improved, pivoted
 from natsel.search.topk import check_k
 
 # What is left of a row of orthonormal vectors below this is rounding.
@@ -30,10 +28,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class KDPP:
-    """Draw points that span much volume; exact up to `limit` candidates, by `steps` Metropolis swaps beyond.
-
-    By default there are 5 k ln k swaps. Scores are those of the points taken alone; `log_prob` is exact up to the
-    limit and unknown beyond.
+    """Draw points that span much volume, from at most `limit` candidates. Scores are those of the points alone.
 
     >>> from types import SimpleNamespace
     >>> row_N_2 = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]).double()
@@ -46,11 +41,10 @@ class KDPP:
     """
 
     limit: int = 2000
-    steps: int | None = None
     needs: ClassVar[Capability] = Capability.SCORES | Capability.DISTANCES | Capability.KERNEL
 
     def __post_init__(self) -> None:
-        check_options(self, limit=0, steps=0)
+        check_options(self, limit=1)
 
     def __call__(self, state: Related, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Draw k of the allowed positions."""
@@ -59,36 +53,28 @@ class KDPP:
         allowed_M = allowed_N.nonzero().squeeze(1)
         check_k(k, len(allowed_M))
         clocks = Clocks(len(size_N), generator, torch.device("cpu"))
-        exact = len(allowed_M) <= self.limit
         count = len(allowed_M)
-        if exact:
-            require(
-                32 * count**2,
-                f"k-DPP: an exact draw from {count} candidates, four matrices of {count} × {count},",
-                f"draw approximately with KDPP(limit={count - 1})",
+        if count > self.limit:
+            raise ValueError(
+                f"k-DPP: found {count:,} candidates, and a draw takes the cube of their number in operations; pass at"
+                f" most {self.limit:,} (exclude= or candidates=), use badge, or raise KDPP(limit=…)"
             )
-            kernel_M_M = state.kernel(allowed_M, allowed_M).detach().to("cpu", torch.float64)
-            places, log_prob = draw(kernel_M_M, k, clocks.at(allowed_M), generator)
-            taken = allowed_M[places].tolist()
-        else:
-            require(
-                8 * (k * len(size_N) + (k + PROPOSALS) ** 2 + 8 * k**2),
-                f"k: {k} rows of {len(size_N)} for the points drawn",
-                "lower k",
-            )
-            steps = math.ceil(5 * k * math.log(k)) if self.steps is None and k else self.steps or 0
-            start = pivoted(state, size_N, k, allowed_N, clocks)
-            taken, log_prob = improved(state, size_N, start, allowed_M, steps, generator), None
+        require(
+            32 * count**2,
+            f"k-DPP: a draw from {count} candidates, four matrices of {count} × {count},",
+            "pass fewer candidates (exclude= or candidates=)",
+        )
+        kernel_M_M = state.kernel(allowed_M, allowed_M).detach().to("cpu", torch.float64)
+        places, log_prob = draw(kernel_M_M, k, clocks.at(allowed_M), generator)
+        taken = allowed_M[places].tolist()
         drawn = len(taken)
         if drawn < k:
-            # Clocks of their own: those of points that were swapped out again have rung.
             clocks = Clocks(len(size_N), generator, torch.device("cpu"))
             open_N = allowed_N.clone()
             open_N[taken] = False
             taken += clocks.fill(open_N, k - drawn)
-            log_prob = None if log_prob is None else log_prob + clocks.log_prob
-        notes = (*_rank_note(drawn, k), *(() if exact else _swap_note(count, steps)))
-        return taken_alone(state, taken, log_prob, notes)
+            log_prob += clocks.log_prob
+        return taken_alone(state, taken, log_prob, _rank_note(drawn, k))
 
 
 def draw(kernel_M_M: Tensor, k: int, clocks: Clocks, generator: torch.Generator) -> tuple[list[int], float]:
@@ -165,11 +151,4 @@ def _rank_note(drawn: int, k: int) -> tuple[str, ...]:
         return ()
     return (
         f"kernel: the points span only {drawn} directions; the other {k - drawn} of k={k} were filled in at random",
-    )
-
-
-def _swap_note(count: int, steps: int) -> tuple[str, ...]:
-    return (
-        f"k-DPP: drawn from {count:,} candidates by {steps:,} swaps, which is approximate and has no log_prob; raise"
-        " limit for an exact draw",
     )

@@ -4,7 +4,7 @@
 
 Among subsets within 1e-10 of the best value the lexicographically lowest wins, so rounding that differs
 between devices does not change the answer. The picks come in ascending order with their gains along it,
-f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  Spec 03, 3 and A1.
+f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  docs/theory/batchbald.md, 3 and 7.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,9 @@ from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Valued
 from natsel.options import check_options
+from natsel.rounding import TIE
 from natsel.search.patience import PATIENCE, check_patience, refuse_long
 from natsel.search.topk import check_k
-
-TIE = 1e-10
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Where points gain from each other, a first pick may turn out to be needless: obj
 submodular, and greedy has no guarantee on them. BAIT is this search with α = 2. A state that lets points leave again
 (`losses`, `remove`) is asked what each is worth; for others the values of sets are compared, unless that would take too
 long: about (α² − 1) k² / 2 sets of up to α k points.
-Spec 08, G1 and Alg 6; Ash et al. 2021.
+docs/theory/weight-space.md, 9.1 and 10.1; Ash et al. 2021.
 """
 
 import math
@@ -20,7 +20,8 @@ from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Removable, Valued
 from natsel.options import check_options
-from natsel.search.greedy import TIE, forward, saturation
+from natsel.rounding import TIE
+from natsel.search.greedy import forward, saturation
 from natsel.search.patience import PATIENCE, check_patience, refuse_long
 from natsel.search.topk import check_k
 

@@ -6,7 +6,7 @@ For a monotone submodular objective the batch is worth at least 1 − 1/e of the
 gain a point had earlier bounds what it has now: points are looked at in the order of those bounds until the next one
 cannot win (lazy greedy). Where gains are estimated from samples, finding the best is a race (`natsel.search.race`);
 where they have cheap ceilings, few are looked at (`natsel.search.shortlist`).
-Spec 03, A1; spec 03b.
+docs/theory/batchbald.md, 7 and 10; Nemhauser et al. 1978; Minoux 1978; Kirsch et al. 2019.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Choice, Estimated, Picks, Raced, Sequential, Shortlisted
+from natsel.rounding import TIE
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
 
-TIE = 1e-10
 # With less than this left in all, or less than this share of what there was if that was known and less than a nat,
 # estimated gains are noise; the rest of the batch is filled in the order of bounds.
 _ENOUGH = 1e-3
@@ -67,9 +67,9 @@ def forward(state: Sequential, k: int, allowed_N: Tensor) -> Steps:
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
     while len(choices) < k and state.remaining > (TIE if state.exact else enough):
         if hasattr(state, "ceilings"):
-            choice = glance(cast(Shortlisted, state), bound_N > -torch.inf)
+            choice = best_by_shortlist(cast(Shortlisted, state), bound_N > -torch.inf)
         else:
-            choice = race(cast(Raced, state), bound_N) if state.worth_racing else look(state, bound_N)
+            choice = race(cast(Raced, state), bound_N) if state.prefers_racing else best_by_bounds(state, bound_N)
         choices.append(choice)
         gains.append(state.add(choice.position))
         bound_N[choice.position] = -torch.inf
@@ -93,14 +93,14 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
     )
 
 
-def glance(state: Shortlisted, allowed_N: Tensor) -> Choice:
+def best_by_shortlist(state: Shortlisted, allowed_N: Tensor) -> Choice:
     """The best gain of a state that looks at few points in full; ties go to the lower position."""
     positions_M, gain_M = shortlist(state, 1, allowed_N, tie=TIE)
     best = float(gain_M.max())
     return _choice(state, int((gain_M >= best - TIE).nonzero()[0]), positions_M, gain_M)
 
 
-def look(state: Sequential, bound_N: Tensor) -> Choice:
+def best_by_bounds(state: Sequential, bound_N: Tensor) -> Choice:
     """Refresh bounds from the top until no untouched one can reach the best; writes the fresh gains to `bound_N`."""
     order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
     bound_M = bound_N[order_M]

@@ -6,7 +6,8 @@
 Infinite weights come first and zero weights last, each group in the order of its bare noise: log w + eps is ±inf for
 all of the group, so without that rule it would come out in index order. The noise belongs to the position: it is drawn
 on the CPU in float64 for all N positions, so it depends on neither the device of the scores, nor what is excluded, nor
-how a stream is cut into blocks.  Spec 04, sections 4 and 5, A3.
+how a stream is cut into blocks.
+docs/theory/stochastic-batches.md, 3 and 4; Kool et al. 2019; Kirsch et al. 2023.
 """
 
 import math

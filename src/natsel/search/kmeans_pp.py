@@ -4,7 +4,8 @@
 
 The geometry is the objective's: lengths are what it wants, directions what points have in common. On gradients under
 hard pseudo-labels this is BADGE. The first pick is the longest one, or any; once all that is left are copies of the
-points taken, the batch is filled up at random. Spec 08, G4 and Alg 7; Arthur & Vassilvitskii 2007; Ash et al. 2020.
+points taken, the batch is filled up at random.
+docs/theory/weight-space.md, 9.4 and 10.2; Arthur & Vassilvitskii 2007; Ash et al. 2020.
 """
 
 import math
@@ -17,13 +18,12 @@ from torch import Tensor
 from natsel.capabilities import Capability, Located, Picks, Seen
 from natsel.memory import memory_budget
 from natsel.options import check_options
+from natsel.rounding import ROUNDING
 from natsel.search.clocks import Clocks
 from natsel.search.topk import check_k, refuse_nan
 
 First = Literal["largest", "uniform"]
 
-# Squared distances below this share of the squared lengths are rounding: the point is a copy.
-_ROUNDING = 1e-14
 # Lengths that differ by less than this share are equal: the lower position goes first.
 _EQUAL = 1e-12
 # Points whose distances are asked for together at most: enough for a matrix product to be worth its name.
@@ -72,7 +72,7 @@ class KMeansPP:
                 far_N = size_N + size_N[found]
                 # Nothing is known at first: points far from the longest one are the long ones.
                 distance_N = ahead.distances(found, nearest_N if len(taken) > 1 else far_N.where(allowed_N, 0.0))
-                nearest_N = torch.minimum(nearest_N, distance_N.where(distance_N > _ROUNDING * far_N, 0.0))
+                nearest_N = torch.minimum(nearest_N, distance_N.where(distance_N > ROUNDING * far_N, 0.0))
                 nearest_N[found] = 0.0
         drawn = len(taken)
         if drawn < k:

@@ -1,11 +1,11 @@
 """A race for the largest gain, where gains are sums over rows of samples and more rows cost more.
 
-    gain_n = Σ_m g_nm,      Var(gain_a − gain_b) ≈ Σ_m doubt_m (d_m − d̄)²,   d_m = g_am − g_bm
+    gain_n = Σ_m g_nm,      Var(gain_a − gain_b) ≈ Σ_m q_m (d_m − d̄)²,   d_m = g_am − g_bm,  q: rejection probability
 
 All candidates see the same rows, so the error of a difference is far smaller than that of a gain. Candidates run on
 the few rows of the first level in the order of their bounds until the next bound cannot win; those within two
 standard errors of the leader go on to more rows; what float32 cannot tell apart is decided in float64 on all rows.
-Spec 03b, 3–4.
+docs/theory/batchbald.md, 10.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from natsel.capabilities import Choice, Raced
 from natsel.information.weighted_posteriors import lead_errors
+from natsel.rounding import TIE
 
 _SIGMAS = 2.0
 # float32 gains move by about 1e-6 with the order of summation, that is with chunk sizes, threads and devices.
 _CLOSE = 1e-5
-_TIE = 1e-10
 _LEAST = 4
 # A candidate that can lead by no more than this is not worth more rows.
 _IDLE = 5e-5
@@ -37,11 +37,11 @@ class _Field:
     term_n_R: Tensor
     gain_n: Tensor
 
-    def narrowed(self, doubt_R: Tensor) -> "_Field":
+    def narrowed(self, rejection_prob_R: Tensor) -> "_Field":
         """Those that may still win: within two standard errors of the leader, and never fewer than a handful."""
         leader = int(self.gain_n.argmax())
         lag_n = self.gain_n[leader] - self.gain_n
-        upside_n = _SIGMAS * self.errors(leader, doubt_R) - lag_n
+        upside_n = _SIGMAS * self.errors(leader, rejection_prob_R) - lag_n
         stay_n = upside_n > _IDLE
         stay_n[lag_n.topk(min(_LEAST, len(lag_n)), largest=False).indices] = True
         # Of the leader's equals only the first few can be taken: a pool of copies must not run to the end as a whole.
@@ -50,9 +50,9 @@ class _Field:
         stay = stay_n.nonzero().squeeze(1)
         return _Field(self.position_n[stay], self.term_n_R[stay], self.gain_n[stay])
 
-    def errors(self, leader: int, doubt_R: Tensor) -> Tensor:
+    def errors(self, leader: int, rejection_prob_R: Tensor) -> Tensor:
         """Standard errors of the differences to the leader."""
-        return lead_errors(self.term_n_R, self.term_n_R[leader], doubt_R).double()
+        return lead_errors(self.term_n_R, self.term_n_R[leader], rejection_prob_R).double()
 
     def joined(self, other: "_Field") -> "_Field":
         """Both fields together."""
@@ -65,12 +65,12 @@ class _Field:
 
 def race(state: Raced, bound_N: Tensor) -> Choice:
     """The candidate with the largest gain; every gain seen on the way is written to `bound_N`."""
-    field = _heats(state, bound_N)
+    field = _first_level(state, bound_N)
     last = state.level_count - 1
     for level in range(1, last + 1):
         field = _run(state, field.position_n, level, bound_N)
         if level < last:
-            field = field.narrowed(state.doubt(level))
+            field = field.narrowed(state.rejection_probs(level))
     return _finish(state, field, bound_N)
 
 
@@ -81,11 +81,11 @@ def _run(state: Raced, position_n: Tensor, level: int, bound_N: Tensor) -> _Fiel
     return _Field(position_n, term_n_R, gain_n)
 
 
-def _heats(state: Raced, bound_N: Tensor) -> _Field:
+def _first_level(state: Raced, bound_N: Tensor) -> _Field:
     """The first level, in growing blocks, until no candidate that has not run can win."""
     order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
     bound_M = bound_N[order_M]
-    doubt_R = state.doubt(0)
+    rejection_prob_R = state.rejection_probs(0)
     start, size = 0, _FIRST_BLOCK.get(bound_N.device.type, _FIRST_BLOCK_ELSEWHERE)
     field: _Field | None = None
     while start < len(order_M):
@@ -95,7 +95,7 @@ def _heats(state: Raced, bound_N: Tensor) -> _Field:
                 break
             size = min(size, reach - start)
         heat = _run(state, order_M[start : start + size].sort().values, 0, bound_N)  # read in the order of memory
-        field = (heat if field is None else field.joined(heat)).narrowed(doubt_R)
+        field = (heat if field is None else field.joined(heat)).narrowed(rejection_prob_R)
         start, size = start + size, 2 * size
     assert field is not None
     return field
@@ -103,7 +103,7 @@ def _heats(state: Raced, bound_N: Tensor) -> _Field:
 
 def _finish(state: Raced, field: _Field, bound_N: Tensor) -> Choice:
     """The winner among the finalists, its lead over the runner-up and the standard error of that lead."""
-    error_n = field.errors(int(field.gain_n.argmax()), state.doubt(state.level_count - 1))
+    error_n = field.errors(int(field.gain_n.argmax()), state.rejection_probs(state.level_count - 1))
     gain_n = field.gain_n.clone()
     close_n = (gain_n >= gain_n.max() - _CLOSE).nonzero().squeeze(1)
     if len(close_n) > 1:
@@ -111,7 +111,7 @@ def _finish(state: Raced, field: _Field, bound_N: Tensor) -> Choice:
         gain_n[close_n] = state.gains(field.position_n[close_n])
         bound_N[field.position_n[close_n]] = gain_n[close_n]
         best = float(gain_n[close_n].max())
-        winner = int(close_n[(gain_n[close_n] >= best - _TIE).nonzero()[0]])
+        winner = int(close_n[(gain_n[close_n] >= best - TIE).nonzero()[0]])
     else:
         winner = int(close_n[0])
     if len(gain_n) == 1:

@@ -3,7 +3,7 @@
 Where a state knows a ceiling for every score (cheap) and can score some points in full (dear), points are looked at
 from the highest ceiling down, and from here and there among the others, until no ceiling that is left reaches the k-th
 best score. The state hears what that is, and may lower its ceilings, or raise them, as it sees more scores.
-Spec 06, Q3a.
+docs/theory/epig-jepig.md, 5.
 """
 
 import torch

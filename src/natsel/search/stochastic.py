@@ -5,7 +5,8 @@
     SoftRank  w = 1 / rank   only the order of the scores          invariant to increasing transforms
 
 with p(i) ∝ w_i^beta, by Gumbel-top-k (`natsel.search.gumbel`): one pass, no loop over the batch. beta = 0 is a uniform
-sample, beta = inf is top-k with ties to the lower position.  Spec 04, section 6, A1 and A2.
+sample, beta = inf is top-k with ties to the lower position.
+docs/theory/stochastic-batches.md, 5 and 6; Kirsch et al. 2023.
 """
 
 from collections.abc import Iterable, Iterator

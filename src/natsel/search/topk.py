@@ -3,7 +3,8 @@
     argmax_{|I| = k}  Σ_{i in I} s_i                         ties go to the lower position
 
 `torch.topk` promises no order among ties, and ties are common (copies, exhausted scores, the ceiling ln K),
-so it only finds the threshold here; who is taken at the threshold is decided explicitly.  Spec 03, 2; 04, 3.
+so it only finds the threshold here; who is taken at the threshold is decided explicitly.
+docs/theory/batchbald.md, 2; docs/theory/stochastic-batches.md, 2.
 """
 
 from dataclasses import dataclass, replace

@@ -71,12 +71,12 @@ class Acquisition:
 
 @dataclass(frozen=True)
 class Ask:
-    """A batch that was asked for. `told` names the labels its model knew; `number` counts from 1 (0: not recorded)."""
+    """A batch that was asked for. `revision` names the labels its model knew; `number` counts from 1 (0: none)."""
 
     picks: tuple[Acquisition, ...]
     method: str
     seed: int
-    told: int
+    revision: int
     total: float | None = None
     log_prob: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -104,10 +104,10 @@ class Label:
 
 @dataclass(frozen=True)
 class Round:
-    """A fit and what followed from it: how good it was, how long each stage took, which batches were asked for."""
+    """A fit to one revision of the labels: how good it was, how long each stage took, which batches were asked for."""
 
     number: int
-    told: int
+    revision: int
     n_labelled: int
     metrics: Mapping[str, float]
     seconds: Mapping[str, float]
@@ -121,8 +121,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run ended, after how many changes to its labels."""
+    """Why a run ended, and at which revision of its labels."""
 
-    told: int
+    revision: int
     rule: str
     reason: str

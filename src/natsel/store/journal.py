@@ -170,12 +170,12 @@ class Journal:
             writing.marks(database, state, "release", ids, who)
 
     def record_round(
-        self, run: int, told: int, n_labelled: int, metrics: Mapping[str, float], seconds: Mapping[str, float]
+        self, run: int, revision: int, n_labelled: int, metrics: Mapping[str, float], seconds: Mapping[str, float]
     ) -> None:
         """Write what came of a fit, unless it was written before (by another client, or before a kill)."""
         with self._writing() as database:
-            if not reading.has_round(database, run, told):
-                writing.round(database, run, told, n_labelled, metrics, seconds)
+            if not reading.has_round(database, run, revision):
+                writing.round(database, run, revision, n_labelled, metrics, seconds)
 
     def record_stop(self, run: int, stop: Stop) -> None:
         """Write why a run ended, once."""
@@ -183,24 +183,24 @@ class Journal:
             if stop not in reading.stops(database, run):
                 writing.stop(database, run, stop)
 
-    def keep(self, run: int, kind: str, told: int, tensors: Mapping[str, Tensor]) -> str:
+    def keep(self, run: int, kind: str, revision: int, tensors: Mapping[str, Tensor]) -> str:
         """Keep tensors of a round by the hash of their bytes; what is kept already stays. The hash is returned."""
         # The file is on disk before the row that names it: a kill in between leaves a file nobody names, no harm done.
         name, size = self._artefacts.write(tensors)
         with self._writing() as database:
-            kept = reading.artefact(database, run, kind, told)
+            kept = reading.artefact(database, run, kind, revision)
             if kept is None:
-                writing.artefact(database, run, kind, told, name, size)
+                writing.artefact(database, run, kind, revision, name, size)
         return kept or name
 
-    def fetch(self, run: int, kind: str, told: int) -> dict[str, Tensor] | None:
+    def fetch(self, run: int, kind: str, revision: int) -> dict[str, Tensor] | None:
         """The tensors kept for a round, None where there are none, or (with a warning) none that can be read."""
         with self._reading() as database:
-            name = reading.artefact(database, run, kind, told)
+            name = reading.artefact(database, run, kind, revision)
         return None if name is None else self._artefacts.read(name)
 
     def kept(self, run: int, kind: str) -> list[int]:
-        """The rounds (by `told`) for which something of this kind is kept, in order."""
+        """The rounds (by `revision`) for which something of this kind is kept, in order."""
         with self._reading() as database:
             return reading.kept(database, run, kind)
 
@@ -214,10 +214,10 @@ class Journal:
         with self._reading() as database:
             return reading.rounds(database, run)
 
-    def has_round(self, run: int, told: int) -> bool:
-        """Whether a fit on so many changes to the labels is on record."""
+    def has_round(self, run: int, revision: int) -> bool:
+        """Whether a fit to this revision of the labels is on record."""
         with self._reading() as database:
-            return reading.has_round(database, run, told)
+            return reading.has_round(database, run, revision)
 
     def labels(self, run: int, since: int = 0) -> list[Label]:
         """Every label ever told after entry `since`, corrections and all, in order."""

@@ -92,7 +92,7 @@ def asks(database: sqlite3.Connection, run: int) -> list[Ask]:
             picks=tuple(picks.get(seq, ())),
             method=method,
             seed=seed,
-            told=told,
+            revision=revision,
             total=total,
             log_prob=log_prob,
             seconds=json.loads(seconds),
@@ -100,13 +100,13 @@ def asks(database: sqlite3.Connection, run: int) -> list[Ask]:
             number=number,
             who=who,
         )
-        for seq, method, seed, told, total, log_prob, seconds, warnings, number, who in rows
+        for seq, method, seed, revision, total, log_prob, seconds, warnings, number, who in rows
     ]
 
 
-def has_round(database: sqlite3.Connection, run: int, told: int) -> bool:
+def has_round(database: sqlite3.Connection, run: int, revision: int) -> bool:
     """Whether a fit is on record."""
-    return database.execute("SELECT 1 FROM rounds WHERE run = ? AND told = ?", (run, told)).fetchone() is not None
+    return database.execute("SELECT 1 FROM rounds WHERE run = ? AND told = ?", (run, revision)).fetchone() is not None
 
 
 def rounds(database: sqlite3.Connection, run: int) -> list[Round]:
@@ -115,26 +115,26 @@ def rounds(database: sqlite3.Connection, run: int) -> list[Round]:
     """
     batches: dict[int, list[Ask]] = {}
     for ask in asks(database, run):
-        batches.setdefault(ask.told, []).append(ask)
+        batches.setdefault(ask.revision, []).append(ask)
     metrics: dict[int, dict[str, float]] = {}
     for seq, name, value in database.execute(
         "SELECT m.seq, name, value FROM metrics m JOIN rounds USING (seq) WHERE run = ? ORDER BY m.rowid", (run,)
     ):
         metrics.setdefault(seq, {})[name] = math.nan if value is None else value  # SQLite has no NaN
     fits = {
-        told: (n_labelled, metrics.get(seq, {}), json.loads(seconds))
-        for seq, told, n_labelled, seconds in database.execute(
+        revision: (n_labelled, metrics.get(seq, {}), json.loads(seconds))
+        for seq, revision, n_labelled, seconds in database.execute(
             "SELECT seq, told, n_labelled, seconds FROM rounds WHERE run = ?", (run,)
         )
     }
     made = []
-    for number, told in enumerate(sorted({*fits, *batches})):
-        n_labelled, measured, seconds = fits.get(told, (0, {}, {}))
-        of_round = tuple(batches.get(told, ()))
+    for number, revision in enumerate(sorted({*fits, *batches})):
+        n_labelled, measured, seconds = fits.get(revision, (0, {}, {}))
+        of_round = tuple(batches.get(revision, ()))
         stages = dict(seconds)
         for stage, taken in (item for ask in of_round for item in ask.seconds.items()):
             stages[stage] = stages.get(stage, 0.0) + taken
-        made.append(Round(number, told, n_labelled, measured, stages, of_round))
+        made.append(Round(number, revision, n_labelled, measured, stages, of_round))
     return made
 
 
@@ -146,10 +146,10 @@ def stops(database: sqlite3.Connection, run: int) -> list[Stop]:
     return [Stop(*row) for row in rows]
 
 
-def artefact(database: sqlite3.Connection, run: int, kind: str, told: int) -> str | None:
+def artefact(database: sqlite3.Connection, run: int, kind: str, revision: int) -> str | None:
     """The hash of what is kept for a round."""
     row = database.execute(
-        "SELECT hash FROM artefacts WHERE run = ? AND kind = ? AND told = ?", (run, kind, told)
+        "SELECT hash FROM artefacts WHERE run = ? AND kind = ? AND told = ?", (run, kind, revision)
     ).fetchone()
     return None if row is None else str(row[0])
 
@@ -157,4 +157,4 @@ def artefact(database: sqlite3.Connection, run: int, kind: str, told: int) -> st
 def kept(database: sqlite3.Connection, run: int, kind: str) -> list[int]:
     """The rounds that something of this kind is kept for."""
     rows = database.execute("SELECT told FROM artefacts WHERE run = ? AND kind = ? ORDER BY told", (run, kind))
-    return [told for (told,) in rows]
+    return [revision for (revision,) in rows]

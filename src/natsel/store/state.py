@@ -43,8 +43,10 @@ class State:
     seq: int = 0
     asks: int = 0
     """How many batches were asked for."""
-    told: int = 0
-    """How often a label was new or different: it names what a model could learn from so far."""
+    revision: int = 0
+    """How many label changes there were (a new label, or another value): it names what a model could learn from so far.
+    The tables of the journal call it `told`.
+    """
     values: dict[int, int | float] = field(default_factory=dict)
     """Labels by id in the order first told; a correction keeps its place."""
     outstanding: dict[int, Asked] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class State:
             self.outstanding.pop(change.id, None)
             if change.kind == "tell":
                 assert change.value is not None
-                self.told += self.values.get(change.id) != change.value
+                self.revision += self.values.get(change.id) != change.value
                 self.values[change.id] = change.value
                 self.skipped.pop(change.id, None)
             elif change.kind == "skip":

@@ -27,7 +27,7 @@ def run(database: sqlite3.Connection, name: str, terms: Terms) -> None:
 def ask(database: sqlite3.Connection, state: State, ask: Ask) -> int:
     """A batch and its picks; the batch's number is returned."""
     seq, number = _entry(database, state.run, "ask", ask.who), state.asks + 1
-    row = (seq, state.run, number, ask.told, ask.method, ask.seed, ask.total, ask.log_prob)
+    row = (seq, state.run, number, ask.revision, ask.method, ask.seed, ask.total, ask.log_prob)
     database.execute(
         "INSERT INTO asks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*row, json.dumps(dict(ask.seconds)), json.dumps(list(ask.warnings))),
@@ -70,14 +70,14 @@ def marks(database: sqlite3.Connection, state: State, kind: str, ids: Iterable[i
 def round(
     database: sqlite3.Connection,
     run: int,
-    told: int,
+    revision: int,
     n_labelled: int,
     metrics: Mapping[str, float],
     seconds: Mapping[str, float],
 ) -> None:
     """A fit and how good it was."""
     seq = _entry(database, run, "round", "")
-    row = (seq, run, told, n_labelled, json.dumps(dict(seconds)))
+    row = (seq, run, revision, n_labelled, json.dumps(dict(seconds)))
     database.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", row)
     database.executemany("INSERT INTO metrics VALUES (?, ?, ?)", [(seq, *item) for item in metrics.items()])
 
@@ -85,12 +85,12 @@ def round(
 def stop(database: sqlite3.Connection, run: int, stop: Stop) -> None:
     """Why a run ended."""
     seq = _entry(database, run, "stop", "")
-    database.execute("INSERT INTO stops VALUES (?, ?, ?, ?)", (seq, stop.told, stop.rule, stop.reason))
+    database.execute("INSERT INTO stops VALUES (?, ?, ?, ?)", (seq, stop.revision, stop.rule, stop.reason))
 
 
-def artefact(database: sqlite3.Connection, run: int, kind: str, told: int, name: str, size: int) -> None:
+def artefact(database: sqlite3.Connection, run: int, kind: str, revision: int, name: str, size: int) -> None:
     """Tensors of a round, by the hash of their bytes."""
-    database.execute("INSERT INTO artefacts VALUES (?, ?, ?, ?, ?, ?)", (run, kind, told, name, size, now()))
+    database.execute("INSERT INTO artefacts VALUES (?, ?, ?, ?, ?, ?)", (run, kind, revision, name, size, now()))
 
 
 def _entry(database: sqlite3.Connection, run: int, kind: str, who: str) -> int:

@@ -5,11 +5,11 @@
 >>> diagram.render("svg")[:5]
 '<?xml'
 
-Spec 01, 5 and A4.
+docs/theory/information-quantities.md, 8; Yeung 1991; MacKay 2003, figure 8.1.
 """
 
 from natsel.calculus.diagrams.atoms import IDiagram
-from natsel.calculus.diagrams.bars import Bar, Bars, bars
+from natsel.calculus.diagrams.bar_diagram import Bar, Bars, bars
 from natsel.calculus.diagrams.choosing import diagram_of
 
 __all__ = ["Bar", "Bars", "IDiagram", "bars", "diagram_of"]

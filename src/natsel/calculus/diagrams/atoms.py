@@ -5,7 +5,8 @@ r"""I-diagrams: the signed measure behind H and I, atom by atom.
 
 There are 2ⁿ − 1 atoms, found from the 2ⁿ joint entropies by one Möbius transform; every untied quantity is the sum of
 the atoms in its region. What a diagram may be used for: equalities may always be read off; inequalities only where no
-atom is negative; a region may be erased only where each of its atoms is zero, not where their sum is.  Spec 01, 5, A4.
+atom is negative; a region may be erased only where each of its atoms is zero, not where their sum is.
+docs/theory/information-quantities.md, 8; Yeung 1991.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from natsel.calculus.diagrams.figures import Picture
 from natsel.calculus.evaluate import Unit, evaluate
 from natsel.calculus.expansion import leaves
 from natsel.calculus.expressions import Atom, Expression, H, I
@@ -31,7 +33,7 @@ Subset = frozenset[str]
 
 
 @dataclass(frozen=True)
-class IDiagram:
+class IDiagram(Picture):
     """The atoms of a joint distribution: by the set of variables they belong to, in `unit`.
 
     >>> from natsel.calculus import DiscreteJoint
@@ -100,42 +102,34 @@ class IDiagram:
         given = tuple(Atom(name) for name in self.variables if name not in part)
         return H((inside[0],), given) if len(inside) == 1 else I(tuple((atom,) for atom in inside), given)
 
+    def table(self, highlight: str | Expression | None = None) -> str:
+        """Every atom with its value, negative ones marked and those of a highlighted quantity starred; then their sum.
+
+        >>> from natsel.calculus import DiscreteJoint
+        >>> print(IDiagram.from_joint(DiscreteJoint.from_counts("XY", [[1, 1], [0, 2]]), unit="bits").table())
+          H[X | Y]   0.688722
+          H[Y | X]   0.500000
+          I[X; Y]    0.311278
+          H[X, Y]    1.500000  bits
+        """
+        quantity = parse(highlight) if isinstance(highlight, str) else highlight
+        chosen = self.region(quantity) if quantity is not None else set()
+        rows = [
+            ("*" if part in chosen else " ", str(self.expression(part)), value, "negative" if value < -1e-12 else "")
+            for part, value in self.atoms.items()
+        ]
+        if quantity is not None:
+            rows.append(("*", str(quantity), self.value(quantity), self.unit))
+        everything = H(tuple(Atom(name) for name in self.variables))
+        rows.append((" ", str(everything), sum(self.atoms.values()), self.unit))
+        width = max(len(name) for _, name, _, _ in rows)
+        return "\n".join(f"{mark} {name:<{width}}  {value:9.6f}  {note}".rstrip() for mark, name, value, note in rows)
+
     def figure(self, highlight: str | Expression | None = None, title: str | None = None) -> "Figure":
         """The diagram as a Matplotlib figure: 1 to 4 variables; `highlight` sets the region of a quantity off."""
         from natsel.calculus.diagrams.drawing import draw
 
         return draw(self, highlight, title)
-
-    def render(
-        self, kind: str = "text", highlight: str | Expression | None = None, title: str | None = None
-    ) -> str | bytes:
-        """The diagram as a "text" table of any number of variables, as "svg" text, or as the bytes of a "png"."""
-        if kind == "text":
-            from natsel.calculus.diagrams.table import atoms_table
-
-            return atoms_table(self, highlight)
-        from natsel.calculus.diagrams.figures import rendered
-
-        return rendered(lambda: self.figure(highlight, title), kind)
-
-    def save(self, path: Any, highlight: str | Expression | None = None, title: str | None = None) -> None:
-        """Write the picture to a file; its suffix says what: .svg, .png or .pdf."""
-        from natsel.calculus.diagrams.figures import save
-
-        save(lambda: self.figure(highlight, title), path)
-
-    def _repr_svg_(self) -> str | None:
-        from natsel.calculus.diagrams.figures import shown
-
-        return shown(self.figure, "svg") if len(self.variables) <= 4 else None
-
-    def _repr_png_(self) -> bytes | None:
-        from natsel.calculus.diagrams.figures import shown
-
-        return shown(self.figure, "png") if len(self.variables) <= 4 else None
-
-    def __str__(self) -> str:
-        return str(self.render("text"))
 
     def _names(self, group: Sequence[Atom], within: Expression) -> set[str]:
         names = set()

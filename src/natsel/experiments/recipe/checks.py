@@ -1,27 +1,90 @@
-"""Checks for values that come from a file: each names the key, what was found and what to do.
+"""Checks of values that come from a file, and dataclasses that are read from the tables of a file.
 
-A schema is a plain table, key → check; a check takes (value, key) and gives the value back in its proper type.
+    @dataclass(frozen=True)
+    class Data(Table):
+        set: str = key(text)                        a key that the file must have
+        seed: int = key(whole(0), default=0)        a key that it may have
+
+A check takes (value, key) and returns the value in its proper type. A wrong value is a ValueError that names the key,
+what was found and what to do.
 """
 
 import difflib
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Self
 
 Check = Callable[[Any, str], Any]
 
 
-def table(schema: Mapping[str, Check], found: Any, where: str = "") -> dict[str, Any]:
-    """The values of a table, each checked; unknown keys are refused with the closest known one.
+def key(check: Check, *, always: bool = False, **default: Any) -> Any:
+    """A field of a `Table`; `always` writes it to files even where it has its default value."""
+    return field(metadata={"check": check, "always": always}, **default)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A frozen dataclass whose fields are the keys of a table in a file."""
+
+    @classmethod
+    def from_table(cls, found: Any, where: str = "") -> Self:
+        """The value that a table describes; `where` is the key of the table itself."""
+        needed = [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]
+        return cls(**table({one.name: one.metadata["check"] for one in fields(cls)}, found, where, needed))
+
+    def as_table(self) -> Any:
+        """The value as it stands in a file, without the keys that have their default; `from_table` reads it back."""
+        usual = {
+            one.name: one.default_factory() if callable(one.default_factory) else one.default for one in fields(self)
+        }
+        kept = [
+            one.name for one in fields(self) if one.metadata["always"] or getattr(self, one.name) != usual[one.name]
+        ]
+        return {name: written(getattr(self, name)) for name in kept}
+
+
+def table(schema: Mapping[str, Check], found: Any, where: str = "", needed: Collection[str] = ()) -> dict[str, Any]:
+    """The values of a table, each checked. Unknown keys are refused with the closest known one.
 
     >>> table({"k": whole(1)}, {"k": 10})
     {'k': 10}
     """
     if not isinstance(found, Mapping):
-        raise ValueError(f"{where.rstrip('.')}: expected a table of keys and values, found {found!r}")
-    for key in found:
-        if key not in schema:
-            raise ValueError(f"{where}{key}: there is no such key; {closest(key, schema)}")
-    return {key: schema[key](value, where + key) for key, value in found.items()}
+        raise ValueError(f"{where or 'recipe'}: expected a table of keys and values, found {found!r}")
+    prefix = f"{where}." if where else ""
+    for name in found:
+        if name not in schema:
+            raise ValueError(f"{prefix}{name}: there is no such key; {closest(name, schema)}")
+    values = {name: schema[name](value, prefix + name) for name, value in found.items()}
+    for name in needed:
+        if name not in values:
+            raise ValueError(f"{prefix}{name}: the recipe does not say; add it")
+    return values
+
+
+def kind_table(
+    kinds: Mapping[str, Mapping[str, Check]], found: Any, where: str, *, whole_table: bool
+) -> dict[str, Any]:
+    """A table whose key `kind` decides which others it may have, or must have where `whole_table` is true."""
+    kind = str(found.get("kind")) if isinstance(found, Mapping) else str(found)
+    if kind not in kinds:
+        raise ValueError(f"{where}.kind: found {kind!r}; {closest(kind, kinds)}")
+    return table({"kind": text, **kinds[kind]}, found, where, kinds[kind] if whole_table else ())
+
+
+def written(value: Any) -> Any:
+    """A value as a file has it: lists for tuples, and "all" for None.
+
+    >>> written((10, None))
+    [10, 'all']
+    """
+    if isinstance(value, Table):
+        return value.as_table()
+    if isinstance(value, Mapping):
+        return {name: written(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [written(one) for one in value]
+    return "all" if value is None else value
 
 
 def closest(name: str, known: Collection[str]) -> str:
@@ -41,6 +104,21 @@ def text(value: Any, key: str) -> str:
     return value
 
 
+def folder_name(value: Any, key: str) -> str:
+    """A name that can also be the name of a folder."""
+    found = text(value, key)
+    if "/" in found or "\\" in found or found in (".", ".."):
+        raise ValueError(f"{key}: {found!r} reads as a path; write it without slashes")
+    return found
+
+
+def flag(value: Any, key: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{key}: expected true or false, found {value!r}")
+    return value
+
+
 def one_of(*names: str) -> Check:
     """One of some names."""
 
@@ -52,12 +130,12 @@ def one_of(*names: str) -> Check:
     return check
 
 
-def whole(minimum: int = 0) -> Check:
-    """A whole number from a minimum up."""
+def whole(least: int = 0) -> Check:
+    """A whole number of at least `least`."""
 
     def check(value: Any, key: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-            raise ValueError(f"{key}: expected a whole number from {minimum} up, found {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{key}: expected a whole number from {least} up, found {value!r}")
         return value
 
     return check
@@ -87,15 +165,4 @@ def each(check: Check, *, at_least: int = 1) -> Check:
 
 def either(word: str, other: Check) -> Check:
     """A certain word, which becomes None, or a value."""
-
-    def check(value: Any, key: str) -> Any:
-        return None if value == word else other(value, key)
-
-    return check
-
-
-def flag(value: Any, key: str) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{key}: expected true or false, found {value!r}")
-    return value
+    return lambda value, key: None if value == word else other(value, key)

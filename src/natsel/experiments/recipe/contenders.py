@@ -1,39 +1,53 @@
-"""A contender: a method as a recipe names it, with what it is called in tables and in folders.
+"""A contender: a method as a recipe names it, with its name in tables and in folders.
 
     "batchbald"
     { method = "power-bald", beta = 4 }
     { objective = "Entropy", search = "SoftRank", beta = 2, k = 5 }
 
-On a command line the second reads `power-bald:beta=4`. `k` gives a contender a batch size of its own: some methods are
-at their best with smaller batches than others.
+On a command line the second is written `power-bald:beta=4`. `k` gives a contender its own batch size: some methods are
+best with smaller batches than others.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
-from natsel.experiments.recipe.checks import closest, number, table, text, whole
+from natsel.experiments.recipe.checks import Table, closest, key, number, text, whole
 
 if TYPE_CHECKING:
     from natsel.choose import Method
 
-_SCHEMA = {"method": text, "objective": text, "search": text, "beta": number(0), "k": whole(1)}
-
 
 @dataclass(frozen=True)
-class Contender:
+class Contender(Table):
     """A named method, or an objective and a search; `beta` and `k` where they differ from the usual."""
 
-    method: str | None = None
-    objective: str | None = None
-    search: str | None = None
-    beta: float | None = None
-    k: int | None = None
+    method: str | None = key(text, default=None)
+    objective: str | None = key(text, default=None)
+    search: str | None = key(text, default=None)
+    beta: float | None = key(number(0), default=None)
+    k: int | None = key(whole(1), default=None)
+
+    @classmethod
+    def from_table(cls, found: Any, where: str = "methods") -> Self:
+        """A contender from a recipe's entry: a name or a table."""
+        if isinstance(found, str):
+            return cls(text(found, where))
+        if not isinstance(found, dict):
+            raise ValueError(f"{where}: expected a method's name or a table, found {found!r}")
+        made = super().from_table(found, where)
+        if {"method", "objective", "search"} & set(found) not in ({"method"}, {"objective", "search"}):
+            raise ValueError(f"{where}: give either method, or both objective and search; found {sorted(found)}")
+        return made
+
+    def as_table(self) -> Any:
+        """As it stands in a recipe: a name alone, where there is nothing else to say."""
+        found = super().as_table()
+        return self.method if set(found) == {"method"} else found
 
     @property
     def label(self) -> str:
-        """What tables and charts call it.
+        """Its name in tables and charts.
 
         >>> Contender("power-bald", beta=4.0).label
         'power-bald β=4'
@@ -45,7 +59,7 @@ class Contender:
 
     @property
     def slug(self) -> str:
-        """What its folder is called.
+        """The name of its folder.
 
         >>> Contender("power-bald", beta=4.0).slug
         'power-bald-beta-4'
@@ -53,45 +67,24 @@ class Contender:
         readable = self.label.replace("β=", "beta-").replace("k=", "k-").lower()
         return re.sub(r"[^a-z0-9.-]+", "-", readable)
 
-    def as_dict(self) -> Any:
-        """As it would stand in a recipe."""
-        found = {key: value for key, value in vars(self).items() if value is not None}
-        return self.method if set(found) == {"method"} else found
-
     def build(self) -> "Method":
         """What `ActiveLearner` takes as its method.
 
         >>> Contender("power-bald", beta=4.0).build().search.beta
         4.0
         """
-        from dataclasses import fields, replace
-
         import natsel
         from natsel.choose.methods import resolve
 
         if self.method is not None:
             found = resolve(self.method)
         else:
-            found = natsel.Method(_part("objective", self.objective), _part("search", self.search))
+            found = natsel.Method(_value_of("objectives", self.objective), _value_of("search", self.search))
         if self.beta is not None:
             if "beta" not in {one.name for one in fields(found.search)}:  # type: ignore[arg-type]
                 raise ValueError(f"beta: {self.label} searches by {type(found.search).__name__}, which takes none")
             found = replace(found, search=replace(found.search, beta=self.beta))  # type: ignore[type-var]
         return replace(found, name=self.label.removesuffix(f" k={self.k}"))
-
-
-def contender(value: Any, key: str = "methods") -> Contender:
-    """A contender from a recipe's entry: a name or a table."""
-    if isinstance(value, str):
-        return Contender(text(value, key))
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{key}: expected a method's name or a table, found {value!r}")
-    values = table(_SCHEMA, value, f"{key}.")
-    if ("method" in values) == ("objective" in values or "search" in values) or (
-        "method" not in values and not {"objective", "search"} <= set(values)
-    ):
-        raise ValueError(f"{key}: give either method, or both objective and search; found {sorted(values)}")
-    return Contender(**values)
 
 
 def contenders(listed: str, known: tuple[Contender, ...] = ()) -> tuple[Contender, ...]:
@@ -101,25 +94,10 @@ def contenders(listed: str, known: tuple[Contender, ...] = ()) -> tuple[Contende
     ['random', 'power-bald β=4']
     """
     by_name = {name: one for one in known for name in (one.label, one.slug)}
-    found = []
-    for part in filter(None, (part.strip() for part in listed.split(","))):
-        if part in by_name:
-            found.append(by_name[part])
-            continue
-        name, *settings = part.split(":")
-        values: dict[str, Any] = {"method": name}
-        for setting in settings:
-            key, _, value = setting.partition("=")
-            if key not in ("beta", "k"):
-                raise ValueError(f"methods: {part!r} sets {key!r}; {closest(key, ('beta', 'k'))}")
-            try:
-                values[key] = float(value) if key == "beta" else int(value)
-            except ValueError:
-                raise ValueError(f"methods: {part!r} needs a number after {key}=") from None
-        found.append(contender(values))
-    if not found:
+    parts = [part.strip() for part in listed.split(",") if part.strip()]
+    if not parts:
         raise ValueError(f"methods: found none in {listed!r}; name some, with commas between")
-    return tuple(found)
+    return tuple(by_name[part] if part in by_name else _contender(part) for part in parts)
 
 
 def seed_list(listed: str) -> tuple[int, ...]:
@@ -140,15 +118,26 @@ def seed_list(listed: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _part(axis: str, name: str | None) -> Any:
-    from natsel import objectives, search
+def _contender(part: str) -> Contender:
+    name, *settings = part.split(":")
+    values: dict[str, Any] = {"method": name}
+    for setting in settings:
+        option, _, value = setting.partition("=")
+        if option not in ("beta", "k"):
+            raise ValueError(f"methods: {part!r} sets {option!r}; {closest(option, ('beta', 'k'))}")
+        try:
+            values[option] = float(value) if option == "beta" else int(value)
+        except ValueError:
+            raise ValueError(f"methods: {part!r} needs a number after {option}=") from None
+    return Contender.from_table(values)
 
-    room = objectives if axis == "objective" else search
-    kinds = {
-        key: kind
-        for key, kind in vars(room).items()
-        if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__")
-    }
+
+def _value_of(room: str, name: str | None) -> Any:
+    """The objective or the search of that name, with its usual options."""
+    import natsel
+
+    module = getattr(natsel, room)
+    kinds = {key: kind for key in dir(module) if isinstance(kind := getattr(module, key), type) and is_dataclass(kind)}
     if name not in kinds:
-        raise ValueError(f"{axis}: there is no {name!r}; {closest(str(name), kinds)}")
+        raise ValueError(f"{room.removesuffix('s')}: there is no {name!r}; {closest(str(name), kinds)}")
     return kinds[name]()

@@ -1,28 +1,31 @@
-"""A plan: what a recipe's file makes. One experiment, several variants of one, or a study that learns no curve.
+"""A plan: what the file of a recipe describes. One or several variants of an experiment, or a study.
 
+    [full]                       what the published protocol does differently; the rest is what a laptop can run
     [variants.redundant]         laid over the rest of the file: a recipe of its own, in a folder of its own
     [variants.redundant.full]    what its published protocol does differently, beside [full]; a variant that says
                                  full_only = true is run there alone
     study = "gp-example"         a small program of its own (`natsel.experiments.studies`) with [settings]
 
-Claims of kind `gap` and `falls` compare variants and belong to the plan; all others belong to each recipe they name.
+A file without variants has one variant, whose name is "" and whose folder is that of the plan. Claims of kind `gap` and
+`falls` compare variants and belong to the plan; all others belong to each recipe they name.
 """
 
+import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from natsel.experiments.recipe import schema
-from natsel.experiments.recipe.checks import closest, each, flag, table, text
+from natsel.experiments.recipe.checks import closest, each, flag, folder_name, table, text
 from natsel.experiments.recipe.contenders import contenders, seed_list
-from natsel.experiments.recipe.declared_claims import Claim, claim
-from natsel.experiments.recipe.recipe import Recipe, laid_over, read_toml, recipe_from
+from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.results.claims import Claim
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one file describes: recipes by variant (one named "" where there are none), or a study.
+    """What one file describes: recipes by variant, or a study with its settings. See the module.
 
     >>> list(load_plan("epig-mnist").recipes)
     ['curated', 'unbalanced', 'redundant']
@@ -35,68 +38,65 @@ class Plan:
     recipes: Mapping[str, Recipe]
     claims: tuple[Claim, ...] = ()
     study: str = ""
-    settings: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     full: bool = False
     order: tuple[str, ...] = ()
     """All variants of the file, also those not wanted now."""
 
-    @property
-    def recipe(self) -> Recipe | None:
-        """The recipe, where there is just one without variants."""
-        return self.recipes.get("")
+    @classmethod
+    def of(cls, recipe: Recipe) -> Self:
+        """The plan of one recipe without variants."""
+        return cls(recipe.name, recipe.about, {"": recipe})
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for `plan.json` and for machines."""
-        if self.recipe is not None:
-            return self.recipe.as_dict()
+        """As plain values, for machines."""
+        recipes = {name: recipe.as_table() for name, recipe in self.recipes.items()}
+        if "" in recipes:
+            return dict(recipes[""])
         found: dict[str, Any] = {"name": self.name, "about": self.about, "full": self.full}
         if self.study:
-            return found | {"study": self.study, "settings": dict(self.settings or {})}
-        claims = [one.as_dict() for one in self.claims]
-        return found | {"variants": {name: one.as_dict() for name, one in self.recipes.items()}, "claims": claims}
+            return found | {"study": self.study, "settings": dict(self.settings)}
+        return found | {"variants": recipes, "claims": [one.as_table() for one in self.claims]}
 
     def adjusted(self, *, methods: str | None = None, seeds: str | None = None, budget: int | None = None) -> "Plan":
-        """The plan with what a command line says otherwise.
+        """The plan with the methods, seeds and budget of a command line.
 
-        >>> load_plan("digits").adjusted(methods="bald", seeds="0-2", budget=40).recipe.seeds
+        >>> load_plan("digits").adjusted(methods="bald", seeds="0-2", budget=40).recipes[""].seeds
         (0, 1, 2)
         """
-        if self.study:
-            given = [name for name, value in (("methods", methods), ("seeds", seeds), ("budget", budget)) if value]
-            if given:
-                raise ValueError(f"{given[0]}: {self.name} is a study, which takes none; leave --{given[0]} out")
-            return self
-
+        given = {name: value for name, value in (("methods", methods), ("seeds", seeds), ("budget", budget)) if value}
+        if self.study and given:
+            name = next(iter(given))
+            raise ValueError(f"{name}: {self.name} is a study, which takes none; leave --{name} out")
         changed = {
-            name: adjusted(one, methods=methods, seeds=seeds, budget=budget) for name, one in self.recipes.items()
+            name: replace(
+                recipe,
+                methods=recipe.methods if methods is None else contenders(methods, recipe.methods),
+                seeds=recipe.seeds if seeds is None else seed_list(seeds),
+                budget=recipe.budget if budget is None else budget,
+            )
+            for name, recipe in self.recipes.items()
         }
         return replace(self, recipes=changed)
 
 
-def adjusted(
-    recipe: Recipe, *, methods: str | None = None, seeds: str | None = None, budget: int | None = None
-) -> Recipe:
-    """A recipe with what a command line says otherwise.
+def recipe_names() -> list[str]:
+    """The recipes that ship with natsel.
 
-    >>> from natsel.experiments.recipe.recipe import load_recipe
-    >>> adjusted(load_recipe("digits"), methods="bald", seeds="0-2", budget=40).seeds
-    (0, 1, 2)
+    >>> "digits" in recipe_names()
+    True
     """
-    return replace(
-        recipe,
-        methods=recipe.methods if methods is None else contenders(methods, recipe.methods),
-        seeds=recipe.seeds if seeds is None else seed_list(seeds),
-        budget=recipe.budget if budget is None else budget,
-    )
+    folder = resources.files("natsel.experiments") / "recipes"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def load_plan(name: str | Path, *, full: bool = False, variants: Sequence[str] | str | None = None) -> Plan:
-    """The plan of a file or of a recipe that ships; `variants` are those wanted, as a list or with commas between.
+    """The plan of a `.toml` file, or of a recipe that ships with natsel, by name; `variants` are those wanted.
 
     >>> list(load_plan("epig-mnist", variants="redundant").recipes)
     ['redundant']
     """
-    return plan_from(read_toml(name), full=full, variants=variants)
+    return plan_from(_read_toml(name), full=full, variants=variants)
 
 
 def plan_from(found: Mapping[str, Any], *, full: bool = False, variants: Sequence[str] | str | None = None) -> Plan:
@@ -109,36 +109,53 @@ def plan_from(found: Mapping[str, Any], *, full: bool = False, variants: Sequenc
     if not isinstance(found, Mapping):
         raise ValueError(f"recipe: expected a table of keys and values, found {found!r}")
     wanted = [one.strip() for one in variants.split(",")] if isinstance(variants, str) else variants
+    if wanted is not None and "variants" not in found:
+        raise ValueError(f"variants: {found.get('name')} has none; leave --variants out")
     if "study" in found:
-        return _study(found, full, wanted)
-    if "variants" not in found:
-        _no_variants(found, wanted)
-        recipe = recipe_from(found, full=full)
-        return Plan(recipe.name, recipe.about, {"": recipe}, full=full)
-    both = {use: _recipes(found, use) for use in (False, True)}
-    recipes = both[full]
-    strangers = [one for one in wanted or () if one not in recipes]
-    if strangers:
-        raise ValueError(f"variants: {found.get('name')} has no {strangers[0]!r}; {closest(strangers[0], recipes)}")
-    claims = tuple(one for one in _claims(found) if one.kind != "above")
-    for one in _claims(found):
-        for named in (*one.variants, *filter(None, [one.largest])):
-            if named not in found["variants"]:
-                raise ValueError(f"claims: there is no variant {named!r}; {closest(named, found['variants'])}")
-    kept = {name: recipe for name, recipe in recipes.items() if wanted is None or name in wanted}
-    order = tuple(found["variants"])
-    return Plan(str(found.get("name")), str(found.get("about", "")), kept, claims, full=full, order=order)
-
-
-def _recipes(found: Mapping[str, Any], full: bool) -> dict[str, Recipe]:
-    tables = found["variants"]
+        return _study(found, full)
+    if "name" not in found:
+        raise ValueError("name: the recipe does not say; add it")
+    tables = found.get("variants", {"": {}})
     if not isinstance(tables, Mapping) or not tables:
         raise ValueError(f"variants: expected a table for each, found {tables!r}")
-    base = {key: value for key, value in found.items() if key not in ("variants", "full", "claims")}
-    claims = _claims(found)
+    claims = each(Claim.from_table, at_least=0)(found.get("claims", ()), "claims")
+    recipes = [_recipes(found, tables, use) for use in (False, True)][full]
+    for stranger in (one for one in wanted or () if one not in recipes):
+        raise ValueError(f"variants: {found['name']} has no {stranger!r}; {closest(stranger, recipes)}")
+    for named in (named for one in claims for named in (*one.variants, one.largest) if named):
+        if named not in tables:
+            raise ValueError(f"claims: there is no variant {named!r}; {closest(named, tables)}")
+    kept = {name: recipe for name, recipe in recipes.items() if wanted is None or name in wanted}
+    across = tuple(one for one in claims if one.kind != "above")
+    return Plan(found["name"], found.get("about", ""), kept, across, full=full, order=tuple(tables))
+
+
+def laid_over(base: Mapping[str, Any], other: Any) -> dict[str, Any]:
+    """Tables with what others say differently: a value replaces a value, a table adds to a table.
+
+    >>> laid_over({"k": 1, "data": {"set": "iris"}}, {"data": {"train": 10}})
+    {'k': 1, 'data': {'set': 'iris', 'train': 10}}
+    """
+    if not isinstance(other, Mapping):
+        raise ValueError(f"full: expected a table of what differs, found {other!r}")
+    merged = dict(base)
+    for key, value in other.items():
+        both = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+        # An initial set or a model of another kind replaces the whole table: its keys are not the old one's.
+        whole_table = key in ("initial", "target_inputs", "classes") or (
+            key == "model" and both and value.get("kind", "") not in ("", base[key].get("kind"))
+        )
+        merged[key] = laid_over(base[key], value) if both and not whole_table else value
+    return merged
+
+
+def _recipes(found: Mapping[str, Any], tables: Mapping[str, Any], full: bool) -> dict[str, Recipe]:
+    """The recipe of each variant, by default or in full."""
+    base = {key: value for key, value in found.items() if key not in ("variants", "full")}
     recipes = {}
     for name, own in tables.items():
-        schema.name(name, "variants")
+        if name:
+            folder_name(name, "variants")
         if not isinstance(own, Mapping):
             raise ValueError(f"variants.{name}: expected a table of what differs, found {own!r}")
         if flag(own.get("full_only", False), f"variants.{name}.full_only") and not full:
@@ -146,48 +163,50 @@ def _recipes(found: Mapping[str, Any], full: bool) -> dict[str, Recipe]:
         merged = laid_over(base, {key: value for key, value in own.items() if key not in ("full", "full_only")})
         if full:
             merged = laid_over(laid_over(merged, found.get("full", {})), own.get("full", {}))
-        merged["name"] = f"{found.get('name')}-{name}"
-        merged["claims"] = [
-            {key: value for key, value in one.as_dict().items() if key != "variants"}
-            for one in claims
-            if one.kind == "above" and (not one.variants or name in one.variants)
-        ]
+        merged["name"] = f"{found['name']}-{name}" if name else found["name"]
         try:
-            recipes[name] = recipe_from(merged)
+            recipe = Recipe.from_table(merged)
         except ValueError as reason:
-            raise ValueError(f"variants.{name}.{reason}") from None
+            raise ValueError(f"{f'variants.{name}.' if name else ''}{'full.' if full else ''}{reason}") from None
+        here = [one for one in recipe.claims if one.kind == "above" and (not one.variants or name in one.variants)]
+        recipes[name] = replace(recipe, claims=tuple(replace(one, variants=()) for one in here))
     return recipes
 
 
-def _claims(found: Mapping[str, Any]) -> tuple[Claim, ...]:
-    return tuple(each(claim, at_least=0)(found.get("claims", ()), "claims"))
-
-
-def _study(found: Mapping[str, Any], full: bool, wanted: Sequence[str] | None) -> Plan:
+def _study(found: Mapping[str, Any], full: bool) -> Plan:
     from natsel.experiments.studies import STUDIES
 
-    keys: dict[str, Any] = {"name": schema.name, "about": text, "study": text, "settings": _table, "full": _table}
-    values = table(keys, found)
-    for key in ("name", "study"):
-        if key not in values:
-            raise ValueError(f"{key}: the recipe does not say; add it")
-    _no_variants(found, wanted)
+    any_table = {"settings": _any_table, "full": _any_table}
+    values = table({"name": folder_name, "about": text, "study": text, **any_table}, found, needed=("name", "study"))
     if values["study"] not in STUDIES:
         raise ValueError(f"study: found {values['study']!r}; {closest(values['study'], STUDIES)}")
-    settings = values.get("settings", {})
-    for use, given in ((False, settings), (True, laid_over(settings, values.get("full", {})))):
-        checked = table(STUDIES[values["study"]].settings, given, "settings.")
-        if use == full:
-            settings_now = checked
-    return Plan(values["name"], values.get("about", ""), {}, (), values["study"], settings_now, full)
+    usual = values.get("settings", {})
+    both = [
+        table(STUDIES[values["study"]].settings, given, "settings")
+        for given in (usual, laid_over(usual, values.get("full", {})))
+    ]
+    about = values.get("about", "")
+    return Plan(values["name"], about, {}, study=values["study"], settings=both[full], full=full)
 
 
-def _table(value: Any, key: str) -> dict[str, Any]:
+def _any_table(value: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"{key}: expected a table of keys and values, found {value!r}")
     return dict(value)
 
 
-def _no_variants(found: Mapping[str, Any], wanted: Sequence[str] | None) -> None:
-    if wanted is not None:
-        raise ValueError(f"variants: {found.get('name')} has none; leave --variants out")
+def _read_toml(name: str | Path) -> dict[str, Any]:
+    path = Path(name)
+    if path.suffix == ".toml" or path.is_file():
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            words = f"recipe: there is no file {path}; natsel run --list shows the recipes that ship"
+            raise ValueError(words) from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
+            raise ValueError(f"recipe: {path} is no TOML ({reason}); mend that line") from None
+    known = recipe_names()
+    if str(name) not in known:
+        raise ValueError(f"recipe: there is no recipe or file {str(name)!r}; {closest(str(name), known)}")
+    shipped = resources.files("natsel.experiments") / "recipes" / f"{name}.toml"
+    return tomllib.loads(shipped.read_text(encoding="utf-8"))

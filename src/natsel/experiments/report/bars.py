@@ -7,11 +7,11 @@ import numpy as np
 
 from natsel.evaluation.curves import Floats
 from natsel.experiments.report.charts import ticks
-from natsel.experiments.report.method_marks import style
+from natsel.experiments.report.method_styles import style
 
 
 def histogram(counts_C: Floats, names: Sequence[str], place: int | None, highest: float, label: str) -> str:
-    """Columns, one a class, under a common height; a dotted line marks even shares.
+    """Columns, one per class, under a common height; a dotted line marks even shares.
 
     Names stand below where they fit; else the columns are sorted and each tells its name when pointed at.
     """

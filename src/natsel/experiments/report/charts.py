@@ -5,14 +5,14 @@ on, and a median over the rest is another median. Every chart has words for thos
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 import numpy as np
 
-from natsel.evaluation.curves import Bands, Floats, Run
-from natsel.experiments.report.method_marks import marker, short, style
+from natsel.evaluation.curves import Bands, Run
+from natsel.experiments.report.method_styles import marker, short, style
 
 Format = Callable[[float], str]
 _STRIPS = 40
@@ -86,6 +86,25 @@ def small_chart(
     """A chart for a grid of several, which share the scale that holds the lines `scale` where these are given."""
     frame = Frame(width=width, height=100 + 0.4 * width, margins=(28, 12, 38, 38))
     return _chart(lines, axes, label, frame, "small", scale)
+
+
+def line_chart(lines: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> str:
+    """Lines of points by name in one chart.
+
+    >>> line_chart({"one": [(0, 1.0), (1, 2.0)]}, "x", "y").startswith('<div class="card"><svg')
+    True
+    """
+    drawn = []
+    for place, (name, points) in enumerate(lines.items()):
+        x_N, y_N = np.array(points, dtype=np.float64).reshape(-1, 2).T
+        drawn.append(Line(name, place, Bands(x_N, y_N, y_N, y_N, np.ones(len(x_N), dtype=np.int64))))
+    spoken = "; ".join(
+        f"{name} from {points[0][1]:.3g} at {points[0][0]:g} to {points[-1][1]:.3g} at {points[-1][0]:g}"
+        for name, points in lines.items()
+        if points
+    )
+    axes = Axes(x, y, lambda value: f"{value:.3g}")
+    return f'<div class="card">{chart(drawn, axes, f"{y} over {x}: {spoken}.")}</div>'
 
 
 def _chart(lines: Sequence[Line], axes: Axes, label: str, blank: Frame, kind: str, scale: Sequence[Line] = ()) -> str:
@@ -227,7 +246,8 @@ def _tip(lines: Sequence[Line], size: float, x: float, frame: Frame, axes: Axes)
     parts.append(f'<text class="head" x="{box + 10:.1f}" y="{top + 19}">{size:g} {escape(axes.x)}</text>')
     for number, (line, at) in enumerate(found, start=1):
         y = top + 21 + number * row
-        middle, lower, upper = (axes.number(float(part[at])) for part in _quarters(line.bands))
+        bands = line.bands
+        middle, lower, upper = (axes.number(float(part[at])) for part in (bands.median, bands.lower, bands.upper))
         parts.append(
             f'<g class="{line.style}">{marker(line.place, box + 15, y - 4)}'
             f'<text x="{box + 25:.1f}" y="{y:.1f}">{escape(short(line.name))}</text>'
@@ -235,10 +255,6 @@ def _tip(lines: Sequence[Line], size: float, x: float, frame: Frame, axes: Axes)
             f'<text x="{box + width - 10:.1f}" y="{y:.1f}" text-anchor="end" class="quiet">{lower} – {upper}</text></g>'
         )
     return "".join(parts)
-
-
-def _quarters(bands: Bands) -> tuple[Floats, Floats, Floats]:
-    return bands.median, bands.lower, bands.upper
 
 
 def _path(places: Sequence[tuple[float, float]]) -> str:

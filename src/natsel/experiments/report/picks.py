@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from natsel.experiments.report.bars import split
-from natsel.experiments.report.method_marks import key, style
+from natsel.experiments.report.method_styles import key, style
 from natsel.experiments.report.png import data_address, png, shrunk
 from natsel.experiments.results.experiment import Batch, Curve, Experiment
 

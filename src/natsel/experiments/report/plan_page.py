@@ -1,45 +1,64 @@
-"""The page of a plan: its claims, the curves of every variant, and the way to the report of each."""
+"""The page of a plan: its claims, the curves of every variant and the way to the report of each, or its study."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from natsel.experiments.report import sections
-from natsel.experiments.report.page import page
-from natsel.experiments.report.report import warnings_of
-from natsel.experiments.results import verdicts
-from natsel.experiments.results.experiment import BASELINE, Experiment
+from natsel.experiments.report.page import outline, page
+from natsel.experiments.report.report import notes
+from natsel.experiments.results.claims import Verdicts, counted
+from natsel.experiments.results.experiment import Experiment
+from natsel.experiments.results.summary import headline
+
+Section = tuple[str, str, str]
+"""Anchor, heading, content."""
 
 
-def plan_page(
-    document: Mapping[str, Any],
-    experiments: Mapping[str, Experiment],
-    sentences: Mapping[str, str],
-    claims: Sequence[Mapping[str, Any]],
-) -> str:
-    """The page as HTML."""
+def plan_page(document: Mapping[str, Any], experiments: Mapping[str, Experiment], verdicts: Verdicts) -> str:
+    """The page of several variants as HTML; `document` is what `plan.json` holds."""
     methods = list(dict.fromkeys(method for one in experiments.values() for method in one.methods))
-    others = [method for method in methods if method != BASELINE]
-    places = {method: None if method == BASELINE else others.index(method) for method in methods}
-    header = (
-        f'<p class="eyebrow">natsel report</p><h1>{escape(str(document["name"]))}</h1>'
-        f'<p class="headline">{escape(verdicts.counted(claims))}</p>'
-        f'<p class="about">{escape(str(document.get("about", "")))}</p>'
+    places = sections.places_of(methods)
+    facts = (
         f'<dl class="facts"><div><dt>variants</dt><dd>{len(experiments)}</dd></div>'
         f"<div><dt>methods</dt><dd>{len(methods)}</dd></div></dl>"
     )
-    parts = [("claims", "Claims", verdicts.table_of(claims))]
+    parts = []
     for name, experiment in experiments.items():
-        own = {method: places[method] for method in places if method in experiment.methods}
+        own = {method: places[method] for method in methods if method in experiment.methods}
         link = f'<a href="{escape(name)}/report.html">The whole report of {escape(name)}</a>'
-        words = f"<p>{escape(sentences[name])} {link}</p>"
-        words += "".join(
-            f'<p class="note">{escape(note)}</p>' for note in (*warnings_of(experiment), *experiment.notes)
-        )
+        words = f"<p>{escape(headline(experiment))} {link}</p>{notes(experiment)}"
         drawn = [sections.main_chart(experiment, own, metric) for metric in (experiment.metric, "junk")]
         parts.append((name, f"Variant {name}", words + "".join(drawn)))
+    return _page(
+        document, facts, verdicts, [*parts, ("protocol", "Protocol", _command(document))], list(places.values())
+    )
+
+
+def study_page(document: Mapping[str, Any], found: Sequence[Section], verdicts: Verdicts) -> str:
+    """The page of a study as HTML; `document` is what `study.json` holds, `found` are the sections of the study."""
+    protocol = f'{_command(document)}<div class="card recipe">{outline(document.get("settings", {}))}</div>'
+    versions = ", ".join(f"{name} {version}" for name, version in document.get("versions", {}).items())
+    protocol += f'<p class="quiet">{escape(versions)}</p>' if versions else ""
+    return _page(document, "", verdicts, [*found, ("protocol", "Protocol", protocol)], [])
+
+
+def _page(
+    document: Mapping[str, Any],
+    facts: str,
+    verdicts: Verdicts,
+    parts: Sequence[Section],
+    places: Sequence[int | None],
+) -> str:
+    header = (
+        f'<p class="eyebrow">natsel report</p><h1>{escape(str(document["name"]))}</h1>'
+        f'<p class="headline">{escape(counted(verdicts))}</p>'
+        f'<p class="about">{escape(str(document.get("about", "")))}</p>{facts}'
+    )
+    shown = [part for part in (("claims", "Claims", sections.claims(verdicts)), *parts) if part[2]]
+    return page(f"{document['name']} – natsel report", header, shown, places)
+
+
+def _command(document: Mapping[str, Any]) -> str:
     command = " ".join(document.get("command", ()))
-    if command:
-        parts.append(("protocol", "Protocol", f"<pre><code>{escape(command)}</code></pre>"))
-    shown = [part for part in parts if part[2]]
-    return page(f"{document['name']} – natsel report", header, shown, list(places.values()))
+    return f"<pre><code>{escape(command)}</code></pre>" if command else ""

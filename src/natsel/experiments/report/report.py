@@ -13,7 +13,6 @@ from natsel.experiments.report import sections
 from natsel.experiments.report.page import outline, page
 from natsel.experiments.report.picks import picks
 from natsel.experiments.report.png import data_address
-from natsel.experiments.results import verdicts
 from natsel.experiments.results.experiment import BASELINE, Experiment
 from natsel.experiments.results.summary import headline
 
@@ -29,10 +28,9 @@ def report(experiment: Experiment) -> str:
     >>> report(Experiment("digits", runs)).splitlines()[0]
     '<!doctype html>'
     """
-    others = [method for method in experiment.methods if method != BASELINE]
-    places = {method: None if method == BASELINE else others.index(method) for method in experiment.methods}
+    places = sections.places_of(experiment.methods)
     parts = [
-        ("claims", "Claims", verdicts.table_of(experiment.claims)),
+        ("claims", "Claims", sections.claims(experiment.claims)),
         ("curves", "Learning curves", sections.curves(experiment, places)),
         ("labels", "Labels needed", sections.labels(experiment, places)),
         ("picks", "What was picked", _picks(experiment, places)),
@@ -48,12 +46,11 @@ def report(experiment: Experiment) -> str:
 def _header(experiment: Experiment) -> str:
     sentence = headline(experiment).replace(" %", "\u00a0%")
     about = f'<p class="about">{escape(experiment.about)}</p>' if experiment.about else ""
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in (*warnings_of(experiment), *experiment.notes))
     facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in _facts(experiment).items())
     return (
         f'<p class="eyebrow">natsel report</p><h1>{escape(experiment.name)}</h1>'
         f'<p class="headline{" long" * (len(sentence) > 170)}">{escape(sentence)}</p>'
-        f'{about}{notes}<dl class="facts">{facts}</dl>'
+        f'{about}{notes(experiment)}<dl class="facts">{facts}</dl>'
     )
 
 
@@ -75,8 +72,8 @@ def _facts(experiment: Experiment) -> dict[str, str]:
     return facts
 
 
-def warnings_of(experiment: Experiment) -> list[str]:
-    """Sentences on what is missing from an experiment, so that nobody reads more into it than there is."""
+def notes(experiment: Experiment) -> str:
+    """What is missing from an experiment, so that nobody reads more into it than there is, and its own notes."""
     found = []
     open_runs = sum(not curve.stopped for curve in experiment.curves)
     if open_runs:
@@ -88,7 +85,7 @@ def warnings_of(experiment: Experiment) -> list[str]:
         found.append("Not every method has been run with every seed: only seeds in common are compared in pairs.")
     if experiment.curves and BASELINE not in experiment.methods:
         found.append(f"There is no run of {BASELINE} here, so that labels saved cannot be told.")
-    return found
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in (*found, *experiment.notes))
 
 
 def _picks(experiment: Experiment, places: sections.Places) -> str:

@@ -1,4 +1,4 @@
-"""The sections of a report that show results: curves, labels needed, classes, and time."""
+"""The sections of a report that show results: claims, curves, labels needed, classes, and time."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,48 @@ from natsel.evaluation.curves import Run, bands, class_counts, class_entropy, hi
 from natsel.evaluation.savings import ENOUGH
 from natsel.experiments.report.bars import duration, histogram, stages
 from natsel.experiments.report.charts import Axes, Line, chart, small_chart
-from natsel.experiments.report.method_marks import key, style
+from natsel.experiments.report.method_styles import key, style
 from natsel.experiments.report.page import table
 from natsel.experiments.results import summary
-from natsel.experiments.results.experiment import BASELINE, Curve, Experiment
+from natsel.experiments.results.claims import Verdicts, counted
+from natsel.experiments.results.experiment import BASELINE, Curve, Experiment, is_share
 
 Places = dict[str, int | None]
 """Each method's place, which decides its colour and shape; None for the baseline."""
+
+
+def places_of(methods: Sequence[str]) -> Places:
+    """A place for each method, in the order given.
+
+    >>> places_of(["bald", "random", "epig"])
+    {'bald': 0, 'random': None, 'epig': 1}
+    """
+    others = [method for method in methods if method != BASELINE]
+    return {method: None if method == BASELINE else others.index(method) for method in methods}
+
+
+def claims(verdicts: Verdicts) -> str:
+    """The claims with pass or fail and the evidence; empty where there are none.
+
+    >>> claims([])
+    ''
+    """
+    if not verdicts:
+        return ""
+    placed = any(one.get("where") for one in verdicts)
+    head = ["claim", *(["where"] if placed else []), "what it says", "verdict", "evidence"]
+    rows = [
+        [
+            escape(str(one["claim"])),
+            *([escape(str(one.get("where") or "all together"))] if placed else []),
+            escape(str(one["says"])),
+            f'<b class="verdict {one["verdict"]}">{one["verdict"]}</b>',
+            escape(str(one["evidence"])),
+        ]
+        for one in verdicts
+    ]
+    words = f"<p>{escape(counted(verdicts))} Beside each verdict stands what it rests on.</p>"
+    return f'{words}<div class="card claims">{table(head, rows, "Claims and what became of them")}</div>'
 
 
 def curves(experiment: Experiment, places: Places) -> str:
@@ -133,7 +168,7 @@ def time(experiment: Experiment, places: Places) -> str:
         a_round = sum(spent[method].values())
         line = [f"{key(place)} {escape(method)}", stages(spent[method], order, longest), duration(a_round)]
         cells.append([*line, duration(float(np.median(whole)))])
-    head = ["method", "seconds a round, by stage", "a round", "a run"]
+    head = ["method", "seconds per round, by stage", "a round", "a run"]
     body = table(head, cells, "Time of each method", [style(place) for place in places.values()])
     words = "<p>Mean time of one round over all rounds and seeds, by stage, and the median time of a whole run.</p>"
     return f'{words}<div class="card"><ul class="swatches">{swatches}</ul>{body}</div>'
@@ -148,7 +183,7 @@ def _lines(experiment: Experiment, places: Places, metric: str) -> list[Line]:
 
 
 def _axes(metric: str, levels: Sequence[tuple[float, str]] = ()) -> Axes:
-    if summary.is_share(metric):
+    if is_share(metric):
         return Axes("labels", f"{metric} (%)", lambda value: f"{100 * value:.1f}".removesuffix(".0"), levels)
     unit = " (nats)" if metric == "nll" else ""
     return Axes("labels", f"{metric}{unit}", lambda value: f"{value:.3g}", levels)

@@ -1,27 +1,79 @@
-"""Claims judged: what the runs say about what they were expected to show, with the evidence.
+"""Claims: what the runs of a recipe are expected to show, declared in its file and judged from the runs.
+
+    { claim = "H6", says = "EPIG is above BALD", method = "epig", than = "bald", at = 100 }
+    { claim = "H6", says = "most of all here", kind = "gap", method = "epig", than = "bald", largest = "redundant" }
+    { claim = "H3", says = "BALD loses as the pool grows", kind = "falls", method = "bald" }
 
     above     median over seeds of (metric of one method − metric of another), seed by seed, larger than the margin
     gap       that median is larger in one variant than in every other
     falls     the method's median falls from each variant to the next
+
+`at` says where curves are compared: at so many labels, over [from, to], at the "end", or over "all" of them. `margin`
+is the least difference that counts (below 0: "not worse by more"); `variants` are the variants that it is about.
 
 A claim is open where runs are missing: no seed in common, or curves that do not reach the labels it speaks of. Pass and
 fail speak of medians; the evidence says how many seeds agree and gives a 95 % interval of the median or, where seeds
 are too few for one, the least and the greatest of them.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from natsel.evaluation.curves import higher_is_better
-from natsel.evaluation.savings import median_interval
-from natsel.experiments.recipe.declared_claims import Claim
-from natsel.experiments.results.experiment import Curve, Experiment
-from natsel.experiments.results.summary import is_share
+from natsel.experiments.recipe.checks import Table, each, key, number, one_of, text, whole
+from natsel.experiments.results.experiment import Curve, Experiment, is_share
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Verdicts = Sequence[Mapping[str, Any]]
+"""Verdicts as plain values, which is how files hold them: see `Verdict.as_dict`."""
+
+_NEEDS = {"above": {"than"}, "gap": {"than", "largest"}, "falls": set()}
+"""The kinds of claims, and which keys of a comparison each needs."""
+
+
+def _at(value: Any, key: str) -> int | tuple[int, int] | str:
+    if isinstance(value, str):
+        return str(one_of("end", "all")(value, key))
+    if isinstance(value, list | tuple):
+        low, *rest = each(whole(0))(value, key)
+        if len(rest) != 1 or rest[0] < low:
+            raise ValueError(f"{key}: expected [from, to] in labels, found {list(value)}")
+        return int(low), int(rest[0])
+    return int(whole(0)(value, key))
+
+
+@dataclass(frozen=True)
+class Claim(Table):
+    """A claim about methods of a recipe, or across the variants of a plan; see the module.
+
+    >>> Claim.from_table({"claim": "H4", "says": "EPIG is above random", "method": "epig", "than": "random"}).at
+    'end'
+    """
+
+    claim: str = key(text)
+    says: str = key(text)
+    method: str = key(text)
+    than: str = key(text, default="")
+    kind: str = key(one_of(*_NEEDS), default="above")
+    at: int | tuple[int, int] | str = key(_at, default="end")
+    metric: str = key(text, default="accuracy")
+    margin: float = key(number(-1, 1), default=0.0)
+    largest: str = key(text, default="")
+    variants: tuple[str, ...] = key(each(text), default=())
+
+    @classmethod
+    def from_table(cls, found: Any, where: str = "claims") -> Self:
+        """A claim from a recipe's entry."""
+        made = super().from_table(found, where)
+        for name in ("than", "largest"):
+            if not getattr(made, name) and name in _NEEDS[made.kind]:
+                raise ValueError(f"{where}.{name}: the recipe does not say; add it")
+            if getattr(made, name) and name not in _NEEDS[made.kind]:
+                raise ValueError(f"{where}.{name}: a claim of kind {made.kind!r} takes none; take it out")
+        return made
 
 
 @dataclass(frozen=True)
@@ -49,19 +101,45 @@ class Verdict:
         return asdict(self) | {"verdict": self.word}
 
 
-def judged(claims: Sequence[Claim], experiment: Experiment, where: str = "") -> list[Verdict]:
+def judged(claims: Sequence[Claim], experiment: Experiment) -> list[Verdict]:
     """The verdict of each claim about one experiment.
 
     >>> runs = [Curve(name, 0, [10, 20], {"accuracy": [0.5, end]}) for name, end in (("bald", 0.8), ("epig", 0.9))]
     >>> judged([Claim("H6", "EPIG is above BALD", "epig", "bald")], Experiment("digits", runs))[0].word
     'pass'
     """
-    return [_above(claim, experiment, where) for claim in claims if claim.kind == "above"]
+    return [_above(claim, experiment) for claim in claims if claim.kind == "above"]
 
 
 def judged_across(claims: Sequence[Claim], experiments: Mapping[str, Experiment]) -> list[Verdict]:
     """The verdict of each claim that compares variants, in the order of the variants."""
     return [(_gap if claim.kind == "gap" else _falls)(claim, experiments) for claim in claims if claim.kind != "above"]
+
+
+def counted(verdicts: Verdicts) -> str:
+    """How many claims held, in a sentence.
+
+    >>> counted([{"verdict": "pass"}, {"verdict": "fail"}])
+    '1 of 2 claims held, 1 did not hold.'
+    """
+    count = Counter(str(one["verdict"]) for one in verdicts)
+    parts = [f"{count['pass']} of {len(verdicts)} claims held"]
+    parts += [f"{count['fail']} did not hold"] if count["fail"] else []
+    parts += [f"{count['open']} {'is' if count['open'] == 1 else 'are'} open"] if count["open"] else []
+    return ", ".join(parts) + "."
+
+
+def as_lines(verdicts: Verdicts) -> list[str]:
+    """One line of text for each claim.
+
+    >>> as_lines([{"claim": "H1", "says": "it is so", "verdict": "pass", "evidence": "3 > 2", "where": ""}])
+    ['pass  H1  it is so: 3 > 2']
+    """
+    places = [f"{one['where']}: " if one.get("where") else "" for one in verdicts]
+    return [
+        f"{one['verdict']}  {one['claim']}  {place}{one['says']}: {one['evidence']}"
+        for place, one in zip(places, verdicts, strict=True)
+    ]
 
 
 def value_at(curve: Curve, metric: str, at: int | tuple[int, int] | str) -> float | None:
@@ -93,6 +171,8 @@ def _values(experiment: Experiment, method: str, claim: Claim) -> dict[int, floa
 
 def _differences(claim: Claim, experiment: Experiment) -> tuple[Floats, Floats, Floats] | None:
     """The values of both methods and their differences (above 0: the first is better) by seed; None without pairs."""
+    from natsel.evaluation.curves import higher_is_better  # waits for torch, which reading a recipe does not need
+
     one, other = (_values(experiment, method, claim) for method in (claim.method, claim.than))
     seeds = sorted(set(one) & set(other))
     if not seeds:
@@ -101,11 +181,13 @@ def _differences(claim: Claim, experiment: Experiment) -> tuple[Floats, Floats, 
     return first, second, first - second if higher_is_better(claim.metric) else second - first
 
 
-def _above(claim: Claim, experiment: Experiment, where: str) -> Verdict:
+def _above(claim: Claim, experiment: Experiment) -> Verdict:
+    from natsel.evaluation.savings import median_interval
+
     pairs = _differences(claim, experiment)
     if pairs is None:
         missing = f"no seed has runs of both {claim.method} and {claim.than} {_place(claim)}"
-        return Verdict(claim.claim, claim.says, None, missing, where)
+        return Verdict(claim.claim, claim.says, None, missing)
     first, second, difference = pairs
     median, wins = float(np.median(difference)), int((difference > 0).sum())
     evidence = (
@@ -122,7 +204,7 @@ def _above(claim: Claim, experiment: Experiment, where: str) -> Verdict:
         evidence += f", seeds give {_signed(claim, difference.min())} to {_signed(claim, difference.max())}"
     if claim.margin:
         evidence += f"; more than {_signed(claim, claim.margin)} was wanted"
-    return Verdict(claim.claim, claim.says, median > claim.margin, evidence, where, numbers)
+    return Verdict(claim.claim, claim.says, median > claim.margin, evidence, numbers=numbers)
 
 
 def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
@@ -134,7 +216,7 @@ def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
     evidence = ", ".join(f"{name} {_signed(claim, gap)}" for name, gap in gaps.items())
     passed = gaps[claim.largest] > others + claim.margin
     evidence = f"{claim.method} − {claim.than} {_place(claim)}: {evidence}"
-    return Verdict(claim.claim, claim.says, passed, evidence, "", {"gaps": gaps})
+    return Verdict(claim.claim, claim.says, passed, evidence, numbers={"gaps": gaps})
 
 
 def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
@@ -147,7 +229,7 @@ def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
     evidence = f"{claim.method} {_place(claim)}: " + ", ".join(
         f"{name} {_shown(claim, value)}" for name, value in medians.items()
     )
-    return Verdict(claim.claim, claim.says, bool((steps < -claim.margin).all()), evidence, "", {"medians": medians})
+    return Verdict(claim.claim, claim.says, bool((steps < -claim.margin).all()), evidence, numbers={"medians": medians})
 
 
 def _place(claim: Claim) -> str:

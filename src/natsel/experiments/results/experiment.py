@@ -2,15 +2,13 @@
 
 A run is one method with one seed. After each fit it is measured, which gives one entry in `sizes` (labels held), in
 every metric and in every stage of `seconds`; between two of these it picks a batch. Nothing here reads a journal or
-draws a picture: the reader of runs makes these values, the report shows them, and JSON carries them.
+draws a picture: `results.reading` makes these values, the report shows them, and JSON holds them.
 """
 
-import base64
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -108,8 +106,7 @@ class Experiment:
     pictures or texts; an id without one is shown by its number. `notes` are sentences a reader must know; `recipe` is
     whatever described the experiment, shown in full; `claims` are verdicts on what was expected, as plain values.
 
-    >>> some = Experiment("digits", [Curve("random", 0, [10], {"accuracy": [0.5]})])
-    >>> Experiment.from_json(some.to_json()).methods
+    >>> Experiment("digits", [Curve("random", 0, [10], {"accuracy": [0.5]})]).methods
     ('random',)
     """
 
@@ -146,28 +143,15 @@ class Experiment:
         return tuple(sorted((curve for curve in self.curves if curve.method == method), key=lambda run: run.seed))
 
     def numbers(self) -> dict[str, Any]:
-        """Everything but the thumbnails, as JSON takes it."""
-        fields = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("curves", "thumbnails")
-        }
-        plain: dict[str, Any] = _without_nan({**fields, "curves": [asdict(curve) for curve in self.curves]})
+        """Everything but the thumbnails, as JSON takes it; what was not measured (nan) is None."""
+        kept = {name: value for name, value in vars(self).items() if name not in ("curves", "thumbnails")}
+        plain: dict[str, Any] = _without_nan({**kept, "curves": [asdict(curve) for curve in self.curves]})
         return plain
 
-    def to_json(self) -> str:
-        """The whole experiment as JSON; `nan` is written as `null`."""
-        pictures = {str(id): _packed(thumbnail) for id, thumbnail in self.thumbnails.items()}
-        return json.dumps({**self.numbers(), "thumbnails": pictures}, ensure_ascii=False, allow_nan=False)
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The experiment that `to_json` wrote."""
-        try:
-            found = json.loads(text)
-            curves = [_curve(entry) for entry in found.pop("curves")]
-            thumbnails = {int(id): _unpacked(entry) for id, entry in found.pop("thumbnails", {}).items()}
-            return cls(curves=curves, thumbnails=thumbnails, **found)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as reason:
-            raise ValueError(f"text: expected the JSON of an experiment ({reason}); write it with to_json") from None
+def is_share(metric: str) -> bool:
+    """Whether a metric is read in per cent."""
+    return metric.lower().endswith(("accuracy", "junk"))
 
 
 def _plain(value: Any) -> float:
@@ -183,30 +167,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(entry) for entry in value]
     return int(value) if isinstance(value, np.integer) else value
-
-
-def _curve(entry: dict[str, Any]) -> Curve:
-    def numbers(columns: Mapping[str, Iterable[float | None]]) -> dict[str, list[float]]:
-        return {key: [math.nan if value is None else value for value in column] for key, column in columns.items()}
-
-    def batch(columns: dict[str, Any]) -> Batch:
-        ids, labels = columns.pop("ids", ()), columns.pop("labels", ())
-        return Batch(ids, labels, **numbers(columns))
-
-    entry["metrics"], entry["seconds"] = numbers(entry["metrics"]), numbers(entry.get("seconds", {}))
-    entry["initial"] = batch(entry.get("initial", {}))
-    entry["batches"] = [batch(columns) for columns in entry.get("batches", ())]
-    return Curve(**entry)
-
-
-def _packed(thumbnail: Thumbnail) -> str | dict[str, Any]:
-    if isinstance(thumbnail, str):
-        return thumbnail
-    pixels = np.ascontiguousarray(thumbnail, dtype=np.uint8)
-    return {"shape": list(pixels.shape), "bytes": base64.b64encode(pixels.tobytes()).decode()}
-
-
-def _unpacked(entry: str | dict[str, Any]) -> Thumbnail:
-    if isinstance(entry, str):
-        return entry
-    return np.frombuffer(base64.b64decode(entry["bytes"]), dtype=np.uint8).reshape(entry["shape"])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from natsel.experiments.recipe.contenders import Contender
-from natsel.experiments.recipe.recipe import Recipe, recipe_from
+from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import judged
 from natsel.experiments.results.experiment import Batch, Curve, Experiment, Thumbnail
 from natsel.experiments.running.folder import journal_path, read_document, read_object, read_outcome
@@ -22,7 +22,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
     """What the runs in a folder have come to so far; thumbnails are left out where the data are not at hand."""
     folder = Path(folder)
     document = read_document(folder)
-    recipe = recipe_from(document["recipe"])
+    recipe = Recipe.from_table(document["recipe"])
     data = _data(folder)
     found = {
         (contender, seed): journal_path(folder, contender.slug, seed)
@@ -39,7 +39,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
     experiment = Experiment(
         name=recipe.name,
         about=recipe.about,
-        recipe=recipe.as_dict(),
+        recipe=recipe.as_table(),
         command=" ".join(last.get("command", ())),
         curves=curves,
         classes=data.get("classes", ()),
@@ -59,13 +59,13 @@ def _curve(path: Path, contender: Contender, seed: int, junk: bool) -> Curve:
         run = journal.runs()[0].run if journal.runs() else None
         if run is None:
             return Curve(contender.label, seed, (), {})
-        rounds, told, state = journal.rounds(run), journal.labels(run), journal.replay(run)
+        rounds, labels, state = journal.rounds(run), journal.labels(run), journal.replay(run)
         stops = journal.stops(run)
     values = state.values
     measured = {one.n_labelled: one for one in rounds if one.metrics}  # a correction measures the same size again
     names = sorted({name for one in measured.values() for name in one.metrics})
     stages = list(dict.fromkeys(stage for one in measured.values() for stage in one.seconds))
-    initial = list(dict.fromkeys(label.id for label in told if label.ask is None))
+    initial = list(dict.fromkeys(label.id for label in labels if label.ask is None))
     return Curve(
         method=contender.label,
         seed=seed,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from natsel.evaluation.curves import higher_is_better
 from natsel.evaluation.savings import Known, Saved, labels_saved, labels_to, quartiles
-from natsel.experiments.results.experiment import BASELINE, Curve, Experiment
+from natsel.experiments.results.experiment import BASELINE, Curve, Experiment, is_share
 
 _LEVELS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99)
 
@@ -112,11 +112,6 @@ def span(known: Known) -> str:
     if math.isinf(known.low) or known.high >= 1:
         return share(Known(known.low, 1.0) if known.high >= 1 else known)
     return f"{_percent(known.low)} to {_percent(known.high)} %"
-
-
-def is_share(metric: str) -> bool:
-    """Whether a metric is read in per cent."""
-    return metric.lower().endswith(("accuracy", "junk"))
 
 
 def level(metric: str, value: float, digits: int = 1) -> str:

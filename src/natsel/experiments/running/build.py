@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from natsel.data import Examples, Pool
-from natsel.experiments.recipe.recipe import Recipe
-from natsel.experiments.recipe.row_counts import part_of, taken
-from natsel.experiments.running.model_kinds import build_model as build_model
-from natsel.experiments.running.model_kinds import build_training as build_training
+from natsel.experiments.recipe.recipe import Counts, Recipe
+from natsel.models.kinds import KINDS, DataFacts
 from natsel.seeds import derive
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +64,7 @@ def build_data(recipe: Recipe) -> Setting:
     aside = np.isin(order, _published(recipe)) if recipe.initial.how == "ids" else np.zeros(rows, dtype=bool)
     start, rest = order[aside], order[~aside]
     validation, rest = _validation(recipe, data, rest)
-    test = part_of(data.test, recipe.data.test, derive(recipe.data.seed, "test"), "data.test")
+    test = _random_part(data.test, recipe.data.test, derive(recipe.data.seed, "test"), "data.test")
     targets, rest = _targets(recipe, data.train, test, rest)
     chosen = np.sort(np.concatenate([start, _pool_rows(recipe, data.train, start, rest)]))
     examples = replace(data.train[chosen], masks={"row": chosen})
@@ -116,6 +114,64 @@ def initial_ids(recipe: Recipe, setting: Setting, seed: int) -> Array:
     return np.asarray(ids[np.concatenate([order[labels[order] == one][: recipe.initial.value] for one in known])])
 
 
+def build_model(recipe: Recipe, setting: Setting, device: str | None = None) -> Any:
+    """A model as the recipe describes it, not fitted yet; one that cannot read the data is refused."""
+    facts = DataFacts(
+        name=recipe.data.set,
+        kind=setting.kind,
+        inputs_shape=tuple(setting.examples.inputs.shape[1:]),
+        classes=setting.examples.n_classes,
+        scale=setting.scale,
+        texts=setting.examples.inputs if setting.kind == "text" else None,
+        training=build_training(recipe),
+        device=device,
+    )
+    options = {name: value for name, value in recipe.model.items() if name != "kind"}
+    return KINDS[recipe.model["kind"]].build(options, facts)
+
+
+def build_training(recipe: Recipe) -> Any:
+    """How the recipe trains: a preset, with whatever the recipe sets differently."""
+    from natsel.models.networks.training import BATCHBALD, QUICK, STOCHASTIC, Training
+
+    settings = dict(recipe.training)
+    presets = {"batchbald": BATCHBALD, "stochastic": STOCHASTIC, "quick": QUICK, None: Training()}
+    return replace(presets[settings.pop("preset", None)], **settings)
+
+
+def _rows(order: Array, examples: Examples, counts: Counts, key: str) -> tuple[Array, Array]:
+    """The first rows in an order that make up the counts, and those that are left, in the order given.
+
+    >>> _rows(np.array([2, 0, 1, 3]), Examples(np.zeros(4), [0, 1, 0, 1]), (1, None), "data.train")
+    (array([2, 1, 3]), array([0]))
+    """
+    if counts is None:
+        return order, order[:0]
+    if isinstance(counts, int):
+        if counts > len(order):
+            raise ValueError(f"{key}: asked for {counts} of {len(order)} rows; ask for fewer")
+        return order[:counts], order[counts:]
+    if examples.labels is None or np.asarray(examples.labels).dtype.kind != "i":
+        raise ValueError(f"{key}: a list counts rows of each class, and these have none; give one number")
+    if len(counts) != examples.n_classes:
+        raise ValueError(f"{key}: expected a count for each of {examples.n_classes} classes, found {len(counts)}")
+    labels, wanted = np.asarray(examples.labels)[order], np.zeros(len(order), dtype=bool)
+    for one, count in enumerate(counts):
+        places = np.flatnonzero(labels == one)
+        if count is not None and count > len(places):
+            raise ValueError(f"{key}: asked for {count} of the {len(places)} rows of class {one}; ask for fewer")
+        wanted[places[:count]] = True
+    return order[wanted], order[~wanted]
+
+
+def _random_part(examples: Examples, counts: Counts, seed: int, key: str) -> Examples:
+    """A random part of some examples by counts, in their own order."""
+    if counts is None or counts == len(examples):
+        return examples
+    order = np.random.default_rng(seed).permutation(len(examples))
+    return examples[np.sort(_rows(order, examples, counts, key)[0])]
+
+
 def _turns(classes: Array) -> Array:
     """For each entry how many of its class come before it."""
     turns = np.zeros(len(classes), dtype=np.int64)
@@ -142,10 +198,10 @@ def _validation(recipe: Recipe, data: Any, rest: Array) -> tuple[Examples | None
         return None, rest
     if data.validation is not None:
         seed = derive(recipe.data.seed, "validation")
-        return part_of(data.validation, count, seed, "data.validation"), rest
+        return _random_part(data.validation, count, seed, "data.validation"), rest
     if isinstance(count, int) and count >= len(rest):
         raise ValueError(f"data.validation: asked for {count} of {len(rest)} rows of {recipe.data.set}; ask for fewer")
-    chosen, rest = taken(rest, data.train, count, "data.validation")
+    chosen, rest = _rows(rest, data.train, count, "data.validation")
     return data.train[np.sort(chosen)], rest
 
 
@@ -154,19 +210,19 @@ def _targets(recipe: Recipe, train: Examples, test: Examples, rest: Array) -> tu
     wanted = recipe.target_inputs or {}
     source, rows = wanted.get("from"), wanted.get("rows")
     if source == "test":
-        return part_of(test, rows, derive(recipe.data.seed, "targets"), "target_inputs.rows"), rest
+        return _random_part(test, rows, derive(recipe.data.seed, "targets"), "target_inputs.rows"), rest
     if source != "train":
         return None, rest
     if rows is None:
         raise ValueError("target_inputs.rows: all rows as targets leave none for the pool; say how many")
-    chosen, rest = taken(rest, train, rows, "target_inputs.rows")
+    chosen, rest = _rows(rest, train, rows, "target_inputs.rows")
     return train[np.sort(chosen)], rest
 
 
 def _pool_rows(recipe: Recipe, train: Examples, start: Array, rest: Array) -> Array:
     wanted = recipe.data.train
     if not isinstance(wanted, int):
-        return taken(rest, train, wanted, "data.train")[0]
+        return _rows(rest, train, wanted, "data.train")[0]
     count = wanted - len(start)
     if count < 0:
         raise ValueError(f"data.train: {wanted} rows cannot hold the {len(start)} of initial.ids; raise it")

@@ -5,7 +5,6 @@ change, or curves of different experiments would stand side by side.
 """
 
 import json
-import os
 import re
 import shutil
 import time
@@ -15,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.recipe.recipe import Recipe, recipe_from
+from natsel.containers import atomically
+from natsel.experiments.recipe.recipe import Recipe
 from natsel.provenance import versions
 
 _FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
@@ -79,7 +79,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         raise ValueError(f"folder: {_found_instead(folder)}; name the folder of an experiment, which natsel run makes")
     try:
         document = dict(json.loads(path.read_text(encoding="utf-8")))
-        recipe_from(document["recipe"])
+        Recipe.from_table(document["recipe"])
     except (ValueError, TypeError, KeyError) as reason:
         raise ValueError(
             f"folder: {path} is no recipe of natsel ({reason});"
@@ -88,12 +88,20 @@ def read_document(folder: Path) -> dict[str, Any]:
     return document
 
 
-def joined(folder: Path, recipe: Recipe) -> Recipe:
+def read_plan(folder: Path) -> dict[str, Any]:
+    """What `plan.json` or `study.json` holds; a folder without them is that of one variant without a name."""
+    for path in (folder / "plan.json", folder / "study.json"):
+        if path.is_file():
+            return read_object(path)
+    return {"variants": [""]}
+
+
+def with_earlier_runs(folder: Path, recipe: Recipe) -> Recipe:
     """The recipe with the methods, seeds and budget of the runs in the folder; another recipe's runs are refused."""
     if not _begun(folder):  # what was written down before any run began binds nobody
         return recipe
-    before = recipe_from(read_document(folder)["recipe"])
-    new, old = recipe.as_dict(), before.as_dict()
+    before = Recipe.from_table(read_document(folder)["recipe"])
+    new, old = recipe.as_table(), before.as_table()
     for key in sorted((set(new) | set(old)) - set(_FREE)):
         if new.get(key) != old.get(key):
             raise ValueError(
@@ -114,10 +122,10 @@ def prepare(
     """Make the folder the recipe's: write the recipe down, with what earlier runs there had; `fresh` removes those."""
     if fresh:
         _clear(folder)
-    written = joined(folder, recipe)
+    written = with_earlier_runs(folder, recipe)
     runs = read_document(folder).get("runs", []) if _begun(folder) else []
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
-    write_json(folder / "recipe.json", {"recipe": written.as_dict(), "runs": [*runs, run]})
+    write_json(folder / "recipe.json", {"recipe": written.as_table(), "runs": [*runs, run]})
 
 
 @contextmanager
@@ -141,19 +149,9 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people and machines, all or nothing. (Not by `natsel.containers`: it waits for torch.)"""
-    place = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with place.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(place, path)
-    if os.name == "posix":  # elsewhere folders cannot be opened
-        handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    """Write JSON for people and machines, all or nothing."""
+    with atomically(path) as place:
+        place.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _found_instead(folder: Path) -> str:

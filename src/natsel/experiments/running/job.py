@@ -11,6 +11,8 @@ from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.build import Setting, build_data, build_model, initial_ids
 from natsel.experiments.running.folder import journal_path
 from natsel.experiments.running.target_inputs import build_targets
+from natsel.models.kinds import KINDS
+from natsel.models.networks.inputs import as_device
 
 if TYPE_CHECKING:
     from natsel.learning import ActiveLearner
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 class Runner:
     """Does jobs of a recipe one after another; the data are loaded once.
 
-    What no job could do is refused here, by the recipe's key, so that it is said once and before anything is written.
+    What no job could do is refused here with the recipe's key, once and before anything is written.
     """
 
     def __init__(self, recipe: Recipe, folder: Path, device: str | None = None) -> None:
         self.recipe, self.folder, self.device = recipe, folder, device
-        _check_device(device)
+        as_device(device)  # refuses a device that is not there
         for index, contender in enumerate(recipe.methods):
             try:
                 contender.build()
@@ -32,7 +34,7 @@ class Runner:
                 raise ValueError(f"methods[{index}]: {str(reason).removeprefix('method: ')}") from None
         self.setting = build_data(recipe)
         _check_sizes(recipe, self.setting)
-        if recipe.model["kind"] in ("dropout", "ensemble"):  # networks, which take their inputs from any device
+        if "network" in KINDS[recipe.model["kind"]].options:  # networks take their inputs from any device
             self.setting = self.setting.on(device)
         build_model(recipe, self.setting, device)
         self.targets = build_targets(recipe, self.setting)
@@ -54,7 +56,6 @@ class Runner:
         from natsel.learning import ActiveLearner, Queries
 
         in_queries = self.recipe.budget_counts == "queries"
-
         path = journal_path(self.folder, contender.slug, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         learner = ActiveLearner(
@@ -123,16 +124,3 @@ def _check_sizes(recipe: Recipe, setting: Setting) -> None:
             f"budget: expected more than the {start} labels of initial.{how} and at most the {len(setting.ids)} rows"
             f" of the pool, found {recipe.budget}"
         )
-
-
-def _check_device(device: str | None) -> None:
-    """Refuse a device that is not known or not there."""
-    import torch
-
-    from natsel.models.networks.inputs import as_device
-
-    try:
-        torch.zeros(1, device=as_device(device))
-    except (RuntimeError, AssertionError) as reason:  # torch built without CUDA asserts
-        first = str(reason).splitlines()[0]
-        raise ValueError(f"device: {device!r} cannot be had ({first}); use cpu, or leave it out") from None

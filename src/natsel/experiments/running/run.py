@@ -1,282 +1,159 @@
-"""Run a recipe: methods × seeds as jobs, side by side in processes of their own, each with its own journal.
+"""Run a plan: the recipe of each variant in its folder, or a study.
 
-    folder/recipe.json               the recipe, versions and commands
-    folder/<method>/seed-<n>.db      the journal of one job; beside it seed-<n>.json once it has ended
-    folder/logs/worker-<n>.log       what the processes said
+    folder/<variant>/recipe.json               the recipe, versions and commands
+    folder/<variant>/data.json                 what a report says about the data
+    folder/<variant>/<method>/seed-<n>.db      the journal of one job; beside it seed-<n>.json once it has ended
+    folder/<variant>/logs/worker-<n>.log       what the processes printed
+    folder/plan.json                           the variants and the claims that compare them, where variants have names
+    folder/study.json                          the settings and findings of a study
 
-A job that fails, or a process that dies, leaves the others running. Whatever was broken off goes on from its journal
-when the recipe is run again in the same folder; what is finished is not touched.
-
-The folder becomes the recipe's when the first process has found that its data, its model and its methods can be had;
-a recipe that is refused leaves the folder as it was.
+The only variant of a recipe without variants has the name "": its files lie in the folder itself. Whatever was broken
+off goes on from its journal when the plan is run again in the same folder; what is finished is not touched.
 """
 
-import contextlib
 import json
-import os
-import queue
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from natsel.experiments.recipe.plan import Plan
 from natsel.experiments.recipe.recipe import Recipe
-from natsel.experiments.running.folder import Job, finished, joined, locked, prepare, write_json, write_outcome
-
-Report = Callable[[dict[str, Any]], None]
-"""Called with each event: a dict with `event` (ready, start, round, done, skipped, failed), `method` and `seed`."""
+from natsel.experiments.running.folder import Job, finished, locked, prepare, read_plan, with_earlier_runs, write_json
+from natsel.experiments.running.worker_pool import Report, WorkerPool
+from natsel.experiments.studies import STUDIES
+from natsel.provenance import versions
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: jobs done now, those that had been done before, and why others failed."""
+    """How the jobs of a recipe ended: done now, done before, failed with the error, or left when the time was up."""
 
-    folder: Path
     done: tuple[Job, ...] = ()
     skipped: tuple[Job, ...] = ()
     failed: dict[Job, str] = field(default_factory=dict)
     left: tuple[Job, ...] = ()
-    """Jobs not ended when the time was up: run again to go on."""
+
+    @property
+    def finished(self) -> int:
+        """How many jobs are finished, now or before."""
+        return len(self.done) + len(self.skipped)
 
 
-def run(
-    recipe: Recipe,
+def run_plan(
+    plan: Plan,
     folder: str | Path,
     *,
     processes: int = 2,
     device: str | None = None,
     fresh: bool = False,
     minutes: float | None = None,
-    progress: Report | None = None,
+    progress: Callable[[str], Report] | None = None,
     command: Sequence[str] = (),
-) -> Outcome:
-    """Run the jobs of a recipe that are not finished yet; `fresh` throws away what the folder holds first.
+) -> dict[str, Outcome]:
+    """Run what is not finished of a plan; the outcome of each variant. `fresh` throws away what the folder holds first.
 
     `device` is where models run (None: as the recipe says, else the best there is). `minutes` ends it early, to be
-    resumed. An interruption (Ctrl-C) ends the processes and loses no label.
+    resumed. `progress` makes, for each variant, the function its events go to; a study sends events of kind `said`. An
+    interruption (Ctrl-C) ends the processes and loses no label.
 
     >>> import tempfile
-    >>> from natsel.experiments.recipe.recipe import load_recipe
+    >>> from natsel.experiments.recipe.plan import load_plan
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     len(run(load_recipe("digits"), folder, minutes=0).left)
+    ...     len(run_plan(load_plan("digits"), folder, minutes=0)[""].left)
     40
     """
     if processes < 1:
         raise ValueError(f"processes: expected 1 or more, found {processes}")
     folder = Path(folder)
-    report = progress or (lambda event: None)
-    with locked(folder):
-        if not fresh:
-            joined(folder, recipe)  # refuses a folder of another recipe
-        jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
-        skipped = [job for job in jobs if not fresh and finished(folder, job, recipe.budget)]
-        for job in skipped:
-            report({"event": "skipped", **job.named()})
-        waiting = [job for job in jobs if job not in skipped]
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    reports = progress or (lambda variant: lambda event: None)
+    options: dict[str, Any] = {"processes": processes, "device": device, "fresh": fresh, "command": command}
+    outcomes = {}
+    with ExitStack() as locks:
+        for place in dict.fromkeys([folder, *(folder / name for name in plan.recipes)]):
+            locks.enter_context(locked(place))
+        if "" in plan.recipes and "name" in read_plan(folder):
+            raise ValueError(f"folder: {folder} holds variants of a recipe, or a study; take another folder")
+        if plan.study:
+            _run_study(plan, folder, reports(""), device, fresh, command)
+        for name, recipe in plan.recipes.items():
+            report = _with_note(plan, folder, command, name, reports(name)) if name else reports(name)
+            outcomes[name] = run_recipe(recipe, folder / name, report=report, deadline=deadline, **options)
+    return outcomes
 
-        def begin(data: dict[str, Any] | None) -> None:
-            prepare(folder, recipe, device=device, fresh=fresh, command=command)
-            if data is not None:
-                write_json(folder / "data.json", data)
 
-        if not waiting:
-            begin(None)
-        crew = _Crew(folder, recipe, waiting, min(processes, len(waiting)), device or recipe.device, begin)
-        done, failed = crew.work(report, None if minutes is None else time.monotonic() + 60 * minutes)
+def run_recipe(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    processes: int,
+    device: str | None,
+    fresh: bool,
+    deadline: float | None,
+    report: Report,
+    command: Sequence[str],
+) -> Outcome:
+    """Run the jobs of a recipe that are not finished yet, methods × seeds, side by side in processes of their own.
+
+    The folder becomes the recipe's when the first process has found that its data, its model and its methods can be
+    had; a recipe that is refused leaves the folder as it was.
+    """
+    if not fresh:
+        with_earlier_runs(folder, recipe)  # refuses a folder of another recipe
+    jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
+    skipped = [job for job in jobs if not fresh and finished(folder, job, recipe.budget)]
+    for job in skipped:
+        report({"event": "skipped", **job.named()})
+    waiting = [job for job in jobs if job not in skipped]
+
+    def begin(data: dict[str, Any] | None) -> None:
+        prepare(folder, recipe, device=device, fresh=fresh, command=command)
+        if data is not None:
+            write_json(folder / "data.json", data)
+
+    if not waiting:
+        begin(None)
+    pool = WorkerPool(folder, recipe, waiting, min(processes, len(waiting)), device or recipe.device, begin)
+    done, failed = pool.work(report, deadline)
     left = [job for job in waiting if job not in done and job not in failed]
-    return Outcome(folder, tuple(done), tuple(skipped), failed, tuple(left))
+    return Outcome(tuple(done), tuple(skipped), failed, tuple(left))
 
 
-class _Crew:
-    """Worker processes, each served by a thread that hands it one job after another."""
+def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, report: Report) -> Report:
+    """Write `plan.json` at a variant's first event: then its recipe is known to be possible, and may be killed."""
+    noted = False
 
-    def __init__(
-        self,
-        folder: Path,
-        recipe: Recipe,
-        jobs: Sequence[Job],
-        processes: int,
-        device: str | None,
-        begin: Callable[[dict[str, Any]], None],
-    ) -> None:
-        self.folder, self.recipe, self.device, self.processes = folder, recipe, device, processes
-        self.begin, self.begun = begin, False
-        (folder / "logs").mkdir(exist_ok=True)
-        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        for job in jobs:
-            self.jobs.put(job)
-        self.events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self.workers: dict[int, subprocess.Popen[str]] = {}
-        self.threads = [threading.Thread(target=self._serve, args=(slot,), daemon=True) for slot in range(processes)]
-        self.closing = threading.Lock()
-        self.closed = False
+    def note(event: dict[str, Any]) -> None:
+        nonlocal noted
+        if not noted:
+            before = read_plan(folder).get("variants", ())
+            begun = [one for one in plan.order if one in before or one == name]  # as in the file, whichever ran first
+            about = {"name": plan.name, "about": plan.about, "full": plan.full, "variants": begun}
+            about |= {"claims": [one.as_table() for one in plan.claims], "command": list(command)}
+            write_json(folder / "plan.json", about | {"versions": versions()})
+            noted = True
+        report(event)
 
-    def work(self, report: Report, deadline: float | None) -> tuple[list[Job], dict[Job, str]]:
-        """Pass events on until all jobs have ended or the time is up."""
-        done: list[Job] = []
-        failed: dict[Job, str] = {}
-        try:
-            for thread in self.threads:
-                thread.start()
-            serving = len(self.threads)
-            while serving:
-                try:
-                    event = self.events.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
-                except queue.Empty:
-                    break
-                if event is None:
-                    serving -= 1
-                    continue
-                if event["event"] == "refused":
-                    raise ValueError(event["error"])
-                job = event.pop("job", None)
-                if event["event"] == "done":
-                    done.append(job)
-                elif event["event"] == "failed":
-                    failed[job] = event["error"]
-                report(event)
-        finally:
-            self._close()
-        return done, failed
-
-    def _serve(self, slot: int) -> None:
-        try:
-            while True:
-                try:
-                    job = self.jobs.get_nowait()
-                except queue.Empty:
-                    break
-                if not self._do(slot, job):
-                    break
-        finally:
-            self.events.put(None)
-
-    def _do(self, slot: int, job: Job) -> bool:
-        """Have a job done; whether there is any use in the next one."""
-        greeted = slot in self.workers
-        worker = self._worker(slot)
-        if worker is None:
-            return False
-        try:
-            if not greeted:
-                answer = _asked(worker, self.recipe.as_dict())
-                if not self._accepted(answer):
-                    return False
-                self.events.put(answer | job.named())
-            event = _asked(worker, {**job.named(), "budget": self.recipe.budget})
-            while True:
-                if event["event"] == "failed":
-                    write_outcome(self.folder, job, {"error": event["error"]})
-                self.events.put(event | {"job": job} | job.named())
-                if event["event"] in ("done", "failed"):
-                    return True
-                event = _heard(worker)
-        except (OSError, ValueError):
-            pass  # it died while writing or being written to
-        code = _ended(worker)
-        del self.workers[slot]  # the next job gets a new process
-        if self.closed:
-            return False
-        error = f"the process ended with code {code}; its last words:\n{_tail(self._log(slot))}"
-        if self.begun:
-            write_outcome(self.folder, job, {"error": error})
-        self.events.put({"event": "failed", "error": error, "job": job} | job.named())
-        return True
-
-    def _accepted(self, answer: dict[str, Any]) -> bool:
-        """Whether a process can do the recipe; the first that can makes the folder the recipe's, before any job."""
-        with self.closing:
-            if self.closed:
-                return False
-            if answer["event"] != "refused" and not self.begun:
-                try:
-                    self.begin(answer["data"])
-                    self.begun = True
-                except (OSError, ValueError) as reason:
-                    answer = {"event": "refused", "error": str(reason)}
-        if answer["event"] == "refused":
-            self.events.put(answer)
-        return bool(answer["event"] != "refused")
-
-    def _worker(self, slot: int) -> "subprocess.Popen[str] | None":
-        with self.closing:
-            if self.closed:
-                return None
-            if slot not in self.workers:
-                self.workers[slot] = self._started(slot)
-            return self.workers[slot]
-
-    def _started(self, slot: int) -> "subprocess.Popen[str]":
-        threads = str(max(1, (os.cpu_count() or 1) // self.processes))
-        source = str(Path(__file__).parents[3])
-        paths = [source, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-            **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
-        }
-        command = [sys.executable, "-m", "natsel.experiments.running.worker", str(self.folder)]
-        log: IO[str]
-        with self._log(slot).open("a", encoding="utf-8") as log:
-            return subprocess.Popen(
-                command + ([self.device] if self.device else []),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                encoding="utf-8",
-                env=environment,
-                # An interruption from the keyboard is for this process, which then ends the workers.
-                start_new_session=os.name == "posix",
-            )
-
-    def _log(self, slot: int) -> Path:
-        return self.folder / "logs" / f"worker-{slot}.log"
-
-    def _close(self) -> None:
-        with self.closing:
-            self.closed = True
-        for worker in list(self.workers.values()):
-            worker.kill()  # journals are written so that this loses nothing
-        for thread in self.threads:
-            thread.join()
-        for worker in self.workers.values():
-            _ended(worker)
+    return note
 
 
-def _asked(worker: "subprocess.Popen[str]", message: dict[str, Any]) -> dict[str, Any]:
-    """Say something to a process and hear its first answer."""
-    assert worker.stdin is not None
-    worker.stdin.write(json.dumps(message) + "\n")
-    worker.stdin.flush()
-    return _heard(worker)
-
-
-def _heard(worker: "subprocess.Popen[str]") -> dict[str, Any]:
-    """The next event of a process; ValueError where it has ended."""
-    assert worker.stdout is not None
-    return dict(json.loads(worker.stdout.readline()))
-
-
-def _ended(worker: "subprocess.Popen[str]") -> int:
-    """The exit code of a process that can do no more, its pipes closed; it gets the time to end by itself."""
-    try:
-        code = worker.wait(timeout=5)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        code = worker.wait()
-    for pipe in (worker.stdin, worker.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):  # what was on its way to a dead process
-                pipe.close()
-    return code
-
-
-def _tail(path: Path, lines: int = 8) -> str:
-    try:
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
-    except OSError:
-        return ""
+def _run_study(
+    plan: Plan, folder: Path, report: Report, device: str | None, fresh: bool, command: Sequence[str]
+) -> None:
+    settings = json.loads(json.dumps(dict(plan.settings)))
+    before = {} if fresh else read_plan(folder)
+    if "name" in before and (before.get("study"), before.get("settings")) != (plan.study, settings):
+        raise ValueError(
+            f"settings: {folder} holds {before.get('study', 'other runs')} with {before.get('settings')} and the"
+            f" recipe says {settings}; take another folder, or throw the old runs away with --fresh"
+        )
+    document = {"name": plan.name, "about": plan.about, "study": plan.study, "settings": settings}
+    document |= {"full": plan.full, "command": list(command), "versions": versions(), "device": device}
+    write_json(folder / "study.json", document | {"findings": before.get("findings")})
+    findings = STUDIES[plan.study].part("run")(
+        settings, folder, device=device, fresh=fresh, tell=lambda words: report({"event": "said", "text": words})
+    )
+    write_json(folder / "study.json", document | {"findings": findings})

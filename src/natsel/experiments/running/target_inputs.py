@@ -6,7 +6,8 @@
     from = "prior"     the pool, weighted to given shares of the classes
     from = "stream"    fresh draws from the formula that made the set
 
-`count` of them (100 by default, as published) are drawn for each ask.  Spec 06, Q4.
+`count` of them (100 by default, as published) are drawn for each ask.
+docs/theory/epig-jepig.md, 10.
 """
 
 from typing import Any

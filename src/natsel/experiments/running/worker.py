@@ -1,8 +1,8 @@
-"""A process that does jobs: `python -m natsel.experiments.running.worker FOLDER [DEVICE]`, started by `run`.
+"""A process that does jobs: `python -m natsel.experiments.running.worker FOLDER [DEVICE]`, started by `WorkerPool`.
 
-It reads the recipe, then a job a line, from stdin and writes events a line to stdout, all JSON. Whether the recipe can
-be run is found out before it says `ready`; the data are loaded once. When stdin ends, so does the process, at once:
-whoever started it is gone, and the journal keeps all that was told.
+It reads lines of JSON from stdin, the recipe first and then one job per line, and writes one event per line to stdout.
+It checks that the recipe can be run before it sends `ready`; the data are loaded once. When stdin ends, it ends at
+once: the process that started it is gone, and the journal keeps all labels.
 """
 
 import json
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from natsel.experiments.recipe.recipe import recipe_from
+from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.folder import Job, write_outcome
 
 Emit = Callable[[dict[str, Any]], None]
@@ -37,7 +37,7 @@ def main(folder: Path, device: str | None = None) -> None:
     # Networks are trained and asked in TF32 where there is such a thing; what is computed from their answers is not.
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
-        runner = Runner(recipe_from(jobs.get()), folder, device)
+        runner = Runner(Recipe.from_table(jobs.get()), folder, device)
     except (ValueError, ImportError) as refusal:  # the recipe asks for what cannot be had: no job could run
         traceback.print_exc()
         emit({"event": "refused", "error": " ".join(str(refusal).split())})

@@ -4,7 +4,8 @@
     BALD = ½ ln det(I + K),   EPIG = E_x* I[Y*; Y_1..Y_M],   by 60-point Gauss–Hermite over x*
 
 As ℓ → 0 the sites become independent: BALD → (M/2) ln 2, which no bound holds, and EPIG → 0. A second part asks which
-single point to observe after a few observations, for targets here and there.  Spec 06, toy 1-D GP; H1 and H2.
+single point to observe after a few observations, for targets here and there.
+docs/theory/epig-jepig.md, 13 and 14.
 """
 
 import math
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from natsel.experiments.report.charts import line_chart
 from natsel.experiments.results.claims import Verdict
-from natsel.experiments.studies.study_page import line_chart
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
 
 _NODES = 60
@@ -64,7 +65,7 @@ def epig(scale: float, sites: int) -> float:
 
 
 def claims(findings: Mapping[str, Any]) -> list[Verdict]:
-    """H1: the limits; H2: where the maps have their peaks."""
+    """H1, the limits, and H2, where the maps have their peaks (docs/theory/epig-jepig.md, 14)."""
     rows = findings["table"]
     least = min(row["length_scale"] for row in rows)
     short = [row for row in rows if row["length_scale"] == least]

@@ -7,8 +7,8 @@
         retrained   those of q', which is q of the next t
 
 Only labels that q was not trained on enter the weights. Each sub-trial takes a random half of the draws
-(`natsel.learning.ahead.look_ahead`). What is finished is kept in the folder, a file for each sequence, trial and
-size.  Spec 05, A2 and A3; claims 1 to 4.
+(`natsel.experiments.studies.look_ahead`). What is finished is kept in the folder, a file for each sequence, trial and
+size.  docs/theory/joint-predictions.md, 8 and 11; Kirsch, Kossen & Gal 2022.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from natsel.data import Examples, Pool
+from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import Verdict
-from natsel.experiments.studies.study_page import line_chart
+from natsel.experiments.studies.look_ahead import look_ahead
 from natsel.experiments.studies.units import Units
 from natsel.seeds import derive
 
@@ -104,8 +105,6 @@ class _Lab:
 
     def measure(self, ordered: Examples, trial: int, size: int) -> dict[str, Any]:
         """What the model of the first `size` labels comes to, before and after it takes in the next ones."""
-        from natsel.learning.ahead import look_ahead
-
         new = ordered[np.arange(size, size + self.settings["step"])]
         model = self.model().fit(ordered[np.arange(size)], self.validation, seed=derive(0, "trial", trial, size))
         seed = derive(0, "sub-trials", trial, size)
@@ -145,7 +144,7 @@ def differences(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def claims(findings: Mapping[str, Any]) -> list[Verdict]:
-    """Claims 1 to 4 and 8 of the chapter, from means over sizes and trials."""
+    """The findings OBI 1 to 4 and 8 of docs/theory/joint-predictions.md, 11, from means over sizes and trials."""
     found = differences(findings)
     if set(found) != set(_SEQUENCES):
         return []

@@ -1,11 +1,10 @@
-"""What a study has measured so far, a file for each unit, so that nothing killed is measured twice."""
+"""What a study has measured so far, one file for each unit, so that nothing is measured twice after a kill."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from natsel.experiments.running.folder import write_json
+from natsel.experiments.running.folder import read_object, write_json
 
 
 class Units:
@@ -30,5 +29,4 @@ class Units:
         path = self.folder / f"{name}.json"
         if not path.is_file():
             write_json(path, measure())
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        return read_object(path)

@@ -7,7 +7,7 @@
     Spearman's rank correlation over the pool
 
 Each trial takes labels, pool, targets and a training of its own; a finished one is kept in the folder.
-Spec 08, recipe and table of rank correlations; claims 1 to 5.
+docs/theory/weight-space.md, 12; Kirsch 2024.
 """
 
 import math
@@ -21,9 +21,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from natsel.choose import Method, score
+from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import Verdict
-from natsel.experiments.studies.study_page import line_chart
 from natsel.experiments.studies.units import Units
 from natsel.objectives import EIG, EPIG, JEPIG, EPIGJensen, Objective, TraceEIG, TraceEPIG
 from natsel.search import TopK
@@ -99,7 +99,7 @@ def _scores(model: Any, objectives: Mapping[str, Objective], pool: Any, about: A
 
 
 def claims(findings: Mapping[str, Any]) -> list[Verdict]:
-    """Claims 1 to 3 and 5 of the chapter, by medians over trials."""
+    """FIM 1 to FIM 3 of docs/theory/weight-space.md, 12, by medians over trials."""
     trials = findings["trials"]
     correlation = {name: _median(trials, "BALD (draws)", name) for name in _WEIGHTS}
     low = min(correlation, key=lambda name: correlation[name])

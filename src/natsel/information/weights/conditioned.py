@@ -3,12 +3,12 @@
     left_n = s_nn − s_nA (I + S_A)⁻¹ s_An               log det(I + S_{A ∪ n}) = log det(I + S_A) + log(1 + left_n)
     w_nt   = (s_nt − Σ_{u<t} w_nu l_tu) / l_tt,          l_tt² = 1 + left_t,         left_n ← left_n − w_nt²
 
-S is a `Kernel` of one row a point. `before` are points taken beforehand, group by group (points already held, targets):
+S is a `Kernel` of one row per point. `before` are points taken beforehand in groups (points already held, targets):
 what they explain is taken away first (`explained`). A group that counts η tells η² of what it would,
 as if seen through more noise. A point's row w_n is extended only when it is asked for, so that a lazy search pays for
 the points it looks at; what is kept is N × T numbers, of which only rows that were asked for are ever written, and
 N × M for points taken beforehand. What of them does not fit in a quarter of the memory budget is made again.
-Spec 08, Alg 3 and 9.
+docs/theory/weight-space.md, 7.3 and 9.6.
 """
 
 import math
@@ -19,8 +19,8 @@ from torch import Tensor
 from natsel.information.weights.explained import explained, factored
 from natsel.information.weights.similarity import Kernel
 from natsel.memory import chunked, fits, memory_budget
+from natsel.rounding import ROUNDING
 
-_ROUNDING = 1e-14
 _BLOCK = 32
 
 
@@ -33,10 +33,10 @@ def logdet(kernel: Kernel) -> float:
     return 2 * float(factored(kernel).diagonal().log().sum())
 
 
-class Taken:
+class Conditioned:
     """N points, and how much of each is left by those taken so far.
 
-    >>> points = Taken(Kernel(torch.tensor([[1.0], [2.0]])))
+    >>> points = Conditioned(Kernel(torch.tensor([[1.0], [2.0]])))
     >>> points.take(0)
     >>> points.left(torch.tensor([1])).round(decimals=6).tolist()
     [2.0]
@@ -85,7 +85,7 @@ class Taken:
         at_1 = torch.tensor([position], device=self.kernel.device)
         left = float(self.left(at_1))
         # What is left of a point below rounding has no direction of its own; a row made from it would be noise.
-        if not left > _ROUNDING * float(self.own_N[position]):
+        if not left > ROUNDING * float(self.own_N[position]):
             return
         count = len(self.taken)
         kept = min(count, self._most)

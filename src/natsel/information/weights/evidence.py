@@ -4,7 +4,8 @@
                 = ln p(D | w*) − ½ λ ‖w*‖² − ½ Σ_i ln(1 + s_i/λ)              s: eigenvalues of F, zeros may be left out
     best λ:       λ ‖w*‖² = Σ_i s_i/(s_i + λ)                               the number of weights that data decide
 
-The left side grows with λ and the right side falls: there is one solution, and no search can miss it.  Spec 08, Alg 1.
+The left side grows with λ and the right side falls: there is one solution, and no search can miss it.
+docs/theory/weight-space.md, 7.1.
 """
 
 import math

@@ -28,7 +28,7 @@ class Explained(ABC):
     ends: list[int]
     """Where the columns of each group end."""
     width: int
-    """Bytes a point, while its row is made."""
+    """Bytes per point, while its row is made."""
 
     @abstractmethod
     def rows(self, some: Kernel) -> Tensor:

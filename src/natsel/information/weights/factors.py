@@ -6,7 +6,8 @@
         row       A = (π − e_y)ᵀ                R = 1                 the gradient under one label
     any network  V: [R × P] as given (gradients, sketches)
 
-All of weight space is made of the R × R blocks K_ij = V_i H⁻¹ V_jᵀ.  Spec 08, B8 and E.
+All of weight space is made of the R × R blocks K_ij = V_i H⁻¹ V_jᵀ.
+docs/theory/weight-space.md, 4.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ class OuterFactors:
     """Factors A ⊗ xᵀ of a last layer; `outputs_N_C` holds π, a or π − e_y as `kind` says.
 
     >>> factors = OuterFactors(torch.ones(1, 2), torch.tensor([[0.5, 0.5]]), "softmax")
-    >>> factors.rows, factors.weights, factors.own(Isotropic(1.0)).round(decimals=4).tolist()
+    >>> factors.n_rows, factors.n_weights, factors.own(Isotropic(1.0)).round(decimals=4).tolist()
     (2, 4, [[[0.5, -0.5], [-0.5, 0.5]]])
     """
 
@@ -49,17 +50,17 @@ class OuterFactors:
         return self.features_N_D.device
 
     @property
-    def rows(self) -> int:
+    def n_rows(self) -> int:
         """R, the rows of a factor."""
         return 1 if self.kind == "row" else self.outputs_N_C.shape[1]
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """P = C·D."""
         return self.outputs_N_C.shape[1] * self.features_N_D.shape[1]
 
     @property
-    def numbers(self) -> int:
+    def n_numbers(self) -> int:
         """C + D: how many numbers say what a factor is."""
         return self.outputs_N_C.shape[1] + self.features_N_D.shape[1]
 
@@ -110,7 +111,7 @@ class OuterFactors:
         """Σ_n w_n F[x_n], [P, P]: for each pair of outputs Xᵀ diag(w Λ_ce) X."""
         outputs, width = self.outputs_N_C.shape[1], self.features_N_D.shape[1]
         total_P_P = torch.zeros(outputs * width, outputs * width, dtype=torch.float64, device=self.device)
-        step = rows_per_chunk(16 * width * (outputs + 2) + 48 * self.rows * outputs, self.device)
+        step = rows_per_chunk(16 * width * (outputs + 2) + 48 * self.n_rows * outputs, self.device)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
             features_n_D = self.features(part)
@@ -144,7 +145,7 @@ class OuterFactors:
                     spread_n_C = self.features(part).square() @ variance_D_C
                     return (roots_n_R_C * spread_n_C[:, None]) @ roots_n_R_C.mT
 
-                return self._chunked(work, 32 * self.rows * self.outputs_N_C.shape[1])
+                return self._chunked(work, 32 * self.n_rows * self.outputs_N_C.shape[1])
             case LowRank():
                 prior, vectors_r_P = Isotropic(precision.scale), precision.vectors_r_P
 
@@ -155,7 +156,7 @@ class OuterFactors:
                     spread_n_R_R: Tensor = some.own(prior) - known_n_R_R / precision.scale
                     return spread_n_R_R
 
-                return self._chunked(left, 32 * self.rows * (len(vectors_r_P) + self.outputs_N_C.shape[1]))
+                return self._chunked(left, 32 * self.n_rows * (len(vectors_r_P) + self.outputs_N_C.shape[1]))
             case Dense():
                 return self.quadratic(precision.inverse_P_P)
         raise TypeError(f"precision: no way to read {type(precision).__name__}")
@@ -174,10 +175,10 @@ class OuterFactors:
             def work(part: slice) -> Tensor:
                 inner_n_m = self.features(part) @ features_m_D.T
                 outer_n_R_mR = self._rooted(part, flat_mR_C.expand(len(inner_n_m), -1, -1))
-                blocks_n_m_R_R = outer_n_R_mR.reshape(len(inner_n_m), self.rows, -1, rows).permute(0, 2, 1, 3)
+                blocks_n_m_R_R = outer_n_R_mR.reshape(len(inner_n_m), self.n_rows, -1, rows).permute(0, 2, 1, 3)
                 return blocks_n_m_R_R * inner_n_m[..., None, None]
 
-            return self._chunked(work, 24 * len(flat_mR_C) * (self.rows + self.outputs_N_C.shape[1]))
+            return self._chunked(work, 24 * len(flat_mR_C) * (self.n_rows + self.outputs_N_C.shape[1]))
         return _crossed_by_rows(self, few, precision)
 
     def traces(self) -> Tensor:
@@ -195,7 +196,7 @@ class OuterFactors:
             outer_n_R_R = roots_n_R_C @ roots_n_R_C.mT if left_C_C is None else sandwich(roots_n_R_C, left_C_C)
             return outer_n_R_R * inner(self.features(part))[:, None, None]
 
-        return self._chunked(work, 32 * self.rows * self.outputs_N_C.shape[1] + 16 * self.features_N_D.shape[1])
+        return self._chunked(work, 32 * self.n_rows * self.outputs_N_C.shape[1] + 16 * self.features_N_D.shape[1])
 
     def _rooted(self, part: slice, along_n_r_C: Tensor) -> Tensor:
         """A_n applied to r vectors over outputs, [n, R, r], without making A_n."""
@@ -235,19 +236,19 @@ class RowFactors:
         return self.rows_N_R_P.device
 
     @property
-    def rows(self) -> int:
+    def n_rows(self) -> int:
         """R, the rows of a factor."""
         return self.rows_N_R_P.shape[1]
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """P."""
         return self.rows_N_R_P.shape[2]
 
     @property
-    def numbers(self) -> int:
+    def n_numbers(self) -> int:
         """R·P: how many numbers say what a factor is."""
-        return self.rows * self.weights
+        return self.n_rows * self.n_weights
 
     def explicit(self, positions: Any) -> Tensor:
         """V of some points, [n, R, P] in float64."""
@@ -256,16 +257,16 @@ class RowFactors:
 
     def apply(self, weights_r_P: Tensor) -> Tensor:
         """V_n wᵀ of a few vectors of weights, [N, R, r]."""
-        return self._chunked(lambda part: self.explicit(part) @ weights_r_P.T, 8 * self.rows * len(weights_r_P))
+        return self._chunked(lambda part: self.explicit(part) @ weights_r_P.T, 8 * self.n_rows * len(weights_r_P))
 
     def quadratic(self, matrix_P_P: Tensor) -> Tensor:
         """V_n M V_nᵀ of a symmetric matrix, [N, R, R]."""
-        return self._chunked(lambda part: sandwich(self.explicit(part), matrix_P_P), 8 * self.rows * self.weights)
+        return self._chunked(lambda part: sandwich(self.explicit(part), matrix_P_P), 8 * self.n_rows * self.n_weights)
 
     def fisher(self, weights_N: Tensor | None = None) -> Tensor:
         """Σ_n w_n V_nᵀ V_n, [P, P]."""
-        total_P_P = torch.zeros(self.weights, self.weights, dtype=torch.float64, device=self.device)
-        step = rows_per_chunk(24 * self.rows * self.weights, self.device)
+        total_P_P = torch.zeros(self.n_weights, self.n_weights, dtype=torch.float64, device=self.device)
+        step = rows_per_chunk(24 * self.n_rows * self.n_weights, self.device)
         for start in range(0, len(self), step):
             rows_n_R_P = self.explicit(slice(start, start + step))
             weighted = rows_n_R_P if weights_N is None else rows_n_R_P * weights_N[start : start + step, None, None]
@@ -281,7 +282,7 @@ class RowFactors:
             blocks_n_R_R = solved_n_R_P @ rows_n_R_P.mT
             return (blocks_n_R_R + blocks_n_R_R.mT) / 2
 
-        return self._chunked(work, 16 * self.rows * self.weights)
+        return self._chunked(work, 16 * self.n_rows * self.n_weights)
 
     def cross(self, few: "RowFactors", precision: Precision) -> Tensor:
         """V_n H⁻¹ V_bᵀ with a few other points, [N, m, R, R']."""
@@ -289,10 +290,10 @@ class RowFactors:
 
     def traces(self) -> Tensor:
         """tr F[x_n] = ‖V_n‖², N values."""
-        return self._chunked(lambda part: self.explicit(part).square().sum((1, 2)), 8 * self.rows * self.weights)
+        return self._chunked(lambda part: self.explicit(part).square().sum((1, 2)), 8 * self.n_rows * self.n_weights)
 
     def _chunked(self, work: Callable[[slice], Tensor], bytes_each: int) -> Tensor:
-        return chunked(work, len(self), bytes_each + 8 * self.rows * self.weights, self.device)
+        return chunked(work, len(self), bytes_each + 8 * self.n_rows * self.n_weights, self.device)
 
 
 Factors = OuterFactors | RowFactors
@@ -301,15 +302,17 @@ Factors = OuterFactors | RowFactors
 def _crossed_by_rows(factors: Factors, few: Factors, precision: Precision) -> Tensor:
     """V_n H⁻¹ V_bᵀ as [N, m, R, R'], by rows of weights, of as many of the few at a time as keep to the budget."""
     count = len(few)
-    step = rows_per_chunk(24 * few.rows * few.weights, factors.device)
+    step = rows_per_chunk(24 * few.n_rows * few.n_weights, factors.device)
 
     def some(part: slice) -> Tensor:
         solved_mR_P = precision.solve(few.explicit(part).flatten(0, 1))
-        return factors.apply(solved_mR_P).view(len(factors), factors.rows, -1, few.rows)
+        return factors.apply(solved_mR_P).view(len(factors), factors.n_rows, -1, few.n_rows)
 
     if count <= step:
         return some(slice(0, count)).permute(0, 2, 1, 3)
-    found_N_R_m_R = torch.empty(len(factors), factors.rows, count, few.rows, dtype=torch.float64, device=factors.device)
+    found_N_R_m_R = torch.empty(
+        len(factors), factors.n_rows, count, few.n_rows, dtype=torch.float64, device=factors.device
+    )
     for start in range(0, count, step):
         part = slice(start, min(start + step, count))
         found_N_R_m_R[:, :, part] = some(part)

@@ -4,7 +4,7 @@
     diagonal  Λ = diag(a²)          Gaussian a = 1/σ, Bernoulli a = √(π(1−π)), Poisson a = √rate
     row       Λ ≈ r rᵀ              r = π − e_y, the gradient under one label
 
-Spec 08, B3, B8 and F6.
+docs/theory/weight-space.md, 3 and 4.
 """
 
 from typing import Literal

@@ -5,8 +5,8 @@
 A singular matrix often passes a Cholesky factorisation, and its pivots need not show it: inverse iteration does.
 A matrix with eigenvalues clearly below 0 is no singular precision but something else, most often a Hessian of the wrong
 sign: no ridge is added to that.
-The softmax last layer is shift-invariant: without a prior its curvature is always singular, however much data there
-is.  Spec 08, A5.
+The softmax last layer is shift-invariant: without a prior its curvature is singular, however much data there is.
+docs/theory/weight-space.md, 2.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def refuse_extreme(size: float) -> None:
 
 
 def cholesky(matrix_P_P: Tensor) -> Tensor:
-    """L with L Lᵀ = H, or NotPositiveDefinite.  Spec 08, A5.
+    """L with L Lᵀ = H, or NotPositiveDefinite.  docs/theory/weight-space.md, 2.
 
     >>> cholesky(torch.tensor([[4.0]], dtype=torch.float64)).item()
     2.0

@@ -8,7 +8,7 @@
 
 λ is given, or chosen by the evidence of that structure (for identity by that of the Kronecker form, or the diagonal
 where there is none). A posterior that is singular all the same gets a ridge, and a sentence says so.
-Spec 08, B9, E and Alg 1.
+docs/theory/weight-space.md, 4 and 7.1.
 """
 
 from collections.abc import Callable
@@ -112,12 +112,12 @@ def _positive_definite(shape: _Shape, prior: float) -> tuple[Precision, float]:
 
 
 def _full(factors: Factors, rank: int | None) -> _Shape:
-    count = factors.weights
+    count = factors.n_weights
     _check_room("full", count, count)
     fisher_P_P = factors.fisher()
 
     def eigenvalues() -> Tensor:
-        few = len(factors) * factors.rows < count
+        few = len(factors) * factors.n_rows < count
         found: Tensor = torch.linalg.eigvalsh(_gram(factors) if few else fisher_P_P)
         return found
 
@@ -147,7 +147,7 @@ def _kronecker(factors: Factors, rank: int | None) -> _Shape:
 
 
 def _diagonal(factors: Factors, rank: int | None) -> _Shape:
-    diagonal_P = torch.zeros(factors.weights, dtype=torch.float64, device=factors.device)
+    diagonal_P = torch.zeros(factors.n_weights, dtype=torch.float64, device=factors.device)
     step = rows_per_chunk(16 * _row_size(factors), factors.device)
     for start in range(0, len(factors), step):
         part = slice(start, start + step)
@@ -162,7 +162,7 @@ def _diagonal(factors: Factors, rank: int | None) -> _Shape:
 def _low_rank(factors: Factors, rank: int | None) -> _Shape:
     if rank is not None and rank < 1:
         raise ValueError(f"rank: expected a number of directions from 1 on, found {rank}; None keeps all")
-    rows, count = len(factors) * factors.rows, factors.weights
+    rows, count = len(factors) * factors.n_rows, factors.n_weights
     _check_room("low-rank", min(rows, count), count)
     if rows < count:
         values_r, vectors_rows_r = torch.linalg.eigh(_gram(factors))
@@ -220,7 +220,9 @@ def _gram(factors: Factors) -> Tensor:
         rows_TR_P = factors.explicit(slice(None)).flatten(0, 1)
         return rows_TR_P @ rows_TR_P.T
     roots_TR_C, features_T_D = factors.roots().flatten(0, 1), factors.features_N_D.double()
-    inner_T_T = (features_T_D @ features_T_D.T).repeat_interleave(factors.rows, 0).repeat_interleave(factors.rows, 1)
+    inner_T_T = (
+        (features_T_D @ features_T_D.T).repeat_interleave(factors.n_rows, 0).repeat_interleave(factors.n_rows, 1)
+    )
     return (roots_TR_C @ roots_TR_C.T) * inner_T_T
 
 
@@ -229,7 +231,7 @@ def _combined(factors: Factors, shares_TR_r: Tensor) -> Tensor:
     if not isinstance(factors, OuterFactors):
         return shares_TR_r.T @ factors.explicit(slice(None)).flatten(0, 1)
     roots_T_R_C, features_T_D = factors.roots(), factors.features_N_D.double()
-    shares_T_R_r = shares_TR_r.view(len(factors), factors.rows, -1)
+    shares_T_R_r = shares_TR_r.view(len(factors), factors.n_rows, -1)
     parts = [  # one output at a time, lest T × r × C be held
         (shares_T_R_r * roots_T_R_C[:, :, c, None]).sum(1).T @ features_T_D for c in range(roots_T_R_C.shape[2])
     ]
@@ -253,8 +255,8 @@ def _plus(side: Tensor, amount: float) -> Tensor:
 
 def _row_size(factors: Factors) -> int:
     if isinstance(factors, OuterFactors):
-        return 2 * factors.rows * factors.outputs_N_C.shape[1] + factors.features_N_D.shape[1]
-    return factors.rows * factors.weights
+        return 2 * factors.n_rows * factors.outputs_N_C.shape[1] + factors.features_N_D.shape[1]
+    return factors.n_rows * factors.n_weights
 
 
 def _check_room(structure: str, rows: int, weights: int) -> None:

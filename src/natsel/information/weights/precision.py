@@ -6,7 +6,7 @@
 
 Weights of a last layer are numbered class-major, c·D + d, as `torch.nn.Linear.weight` flattens. A matrix that is not
 positive definite is refused: scores would be infinite or not numbers (`natsel.information.weights.positive_definite`).
-Spec 08, A5, B9 and E.
+docs/theory/weight-space.md, 2 and 4.
 """
 
 from abc import ABC, abstractmethod
@@ -73,7 +73,7 @@ class Precision(ABC):
 
     def check(self, outputs: int, features: int) -> None:
         """Raise a ValueError unless it is about outputs × features weights."""
-        count = getattr(self, "weights", None)
+        count = getattr(self, "n_weights", None)
         if count is not None and count != outputs * features:
             raise ValueError(
                 f"precision: it is about {count} weights, and {outputs} outputs of {features} features have"
@@ -149,7 +149,7 @@ class Diagonal(Precision):
         diagonal_P = in_float64(self.diagonal_P)
         if diagonal_P.ndim != 1:
             raise ValueError(
-                f"precision: expected one number a weight, found shape {tuple(diagonal_P.shape)}; pass the diagonal"
+                f"precision: expected one number per weight, found shape {tuple(diagonal_P.shape)}; pass the diagonal"
             )
         wrong_P = ~((diagonal_P > 0) & diagonal_P.isfinite())
         if bool(wrong_P.any()):
@@ -163,7 +163,7 @@ class Diagonal(Precision):
         object.__setattr__(self, "diagonal_P", diagonal_P)
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """P."""
         return len(self.diagonal_P)
 
@@ -204,7 +204,7 @@ class Dense(Precision):
         object.__setattr__(self, "factor_P_P", cholesky(matrix_P_P))
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """P."""
         return len(self.matrix_P_P)
 
@@ -212,8 +212,8 @@ class Dense(Precision):
     def inverse_P_P(self) -> Tensor:
         """H⁻¹."""
         require(
-            8 * self.weights**2,
-            f"precision: the inverse of a matrix of {self.weights} × {self.weights}",
+            8 * self.n_weights**2,
+            f"precision: the inverse of a matrix of {self.n_weights} × {self.n_weights}",
             "use a Kronecker, low-rank or diagonal precision",
         )
         return torch.cholesky_inverse(self.factor_P_P)  # type: ignore[attr-defined]
@@ -256,7 +256,7 @@ class Kronecker(Precision):
             object.__setattr__(self, f"_{part}", cholesky(matrix))
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """P."""
         return len(self.left_C_C) * len(self.right_D_D)
 
@@ -337,7 +337,7 @@ class LowRank(Precision):
             object.__setattr__(self, part, value)
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """P."""
         return int(self.vectors_r_P.shape[1])
 

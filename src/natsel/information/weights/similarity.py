@@ -5,7 +5,7 @@
     Σ_j w_j s_ij = r_i a_iᵀ (Σ_j w_j r_j a_j x_jᵀ) x_i               sums over all points without N × N
 
 A similarity costs C + D in place of C·D, and all N with a few others are two thin products. Without outputs, g = r x.
-Spec 08, F1, F6 and G4.
+docs/theory/weight-space.md, 8 and 9.4.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,8 @@
     dense      Lᵀ w = z           diagonal   w = z/√h          kronecker  L_Aᵀ W L_G = Z
     low-rank   w = λ^(−½) (z + U ((1 + s/λ)^(−½) − 1) Uᵀ z)
 
-The seed alone decides z: the same draws for every point and every call.  Spec 08, A2.
+The seed alone decides z: the same draws for every point and every call.
+docs/theory/weight-space.md, 2.
 """
 
 import torch

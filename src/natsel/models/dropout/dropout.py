@@ -4,7 +4,7 @@
 
 Any module with dropout, left as it is, says K things about each point (Gal and Ghahramani 2016). The masks of a draw
 are the same for all points (`masks`): a draw is one function, and joint predictions mean something.
-Spec 03, 9.
+docs/theory/batchbald.md, 12; Kirsch et al. 2019.
 """
 
 from functools import partial
@@ -19,21 +19,23 @@ from natsel.beliefs.shards import write_shards
 from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples
 from natsel.memory import memory_budget
-from natsel.models.dropout.mask_plan import Plan, evaluating, outputs_of, plan_of
-from natsel.models.networks.architectures import Network, fingerprint, fresh
+from natsel.models.dropout.mask_plan import Plan, outputs_of, plan_of
+from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.networks.architectures import Network, fresh
 from natsel.models.networks.inputs import as_device, as_inputs
-from natsel.models.networks.outcomes import Outcome
-from natsel.models.networks.training import Epoch, Training, outcome_of, train
+from natsel.models.networks.outputs import Classes, LearnableOutputs, Numbers, outputs_from_tensor
+from natsel.models.networks.prediction import evaluating
+from natsel.models.networks.training import Epoch, Training, train, trained_outputs
 from natsel.models.protocol import Progress
 
 
 class Dropout:
-    """A torch module made to believe by dropout.
+    """A torch module whose draws are random dropout masks.
 
     `network` is a module (copied and re-initialised for every fit) or a function that makes one; it needs dropout
     layers, and their rates decide how far the draws lie apart. Every layer and function of torch that drops features
     counts; what attention and recurrent layers drop inside themselves does not. After `fit`, `module` is the trained
-    network and `epochs` tells how it learnt.
+    network and `epochs` lists the loss and accuracy of each epoch.
 
     >>> import numpy as np
     >>> from natsel.models.networks.architectures import mlp
@@ -58,26 +60,23 @@ class Dropout:
         self.module: nn.Module | None = None
         self.epochs: list[Epoch] = []
         self._seed = 0
-        self._outcome = Outcome()
+        self._outputs: LearnableOutputs = Classes()
         self._plan: Plan | None = None
 
     def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh; the seed decides the first weights, the order of the data and the masks of the draws."""
         module = fresh(self.network, seed).to(self.device)
-        if len(labelled):  # a network that can have no draws is refused before it is trained
+        # A network that can have no draws is refused before it is trained. How draws are computed is planned after it:
+        # the plan is checked on outputs, and those of first weights may agree by chance.
+        if len(labelled):
             with evaluating(module), torch.no_grad():
                 plan_of(module, labelled.inputs, seed, self.draws, self.device)
         self.epochs = train(
             module, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )
-        return self._take(module, seed, outcome_of(labelled, self.epochs))
+        return self._set_fit(module, seed, trained_outputs(labelled, self.epochs))
 
     def believe(self, inputs: Any, *, progress: Progress | None = None, spill: str | Path | None = None) -> Belief:
         """What the draws say about inputs; `spill` names a folder to keep the answer in instead of in memory.
@@ -87,7 +86,7 @@ class Dropout:
         module = self._fitted()
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
-        name = f"dropout-{fingerprint(module)}-{self._seed}-{self.draws}"
+        name = f"dropout-{weights_fingerprint(module)}-{self._seed}-{self.draws}"
         with evaluating(module), torch.no_grad():
             if spill is None:
                 return self._part(name, inputs, progress, slice(0, len(inputs)))
@@ -103,7 +102,7 @@ class Dropout:
 
     def weights(self) -> dict[str, Tensor]:
         """All that `load_weights` needs to believe the same again."""
-        own = {"natsel.seed": torch.tensor(self._seed), "natsel.outcome": self._outcome.as_tensor()}
+        own = {"natsel.seed": torch.tensor(self._seed), "natsel.outcome": self._outputs.as_tensor()}
         return {**{name: tensor.detach().cpu() for name, tensor in self._fitted().state_dict().items()}, **own}
 
     def load_weights(self, weights: dict[str, Tensor]) -> Self:
@@ -111,14 +110,14 @@ class Dropout:
         try:
             module = fresh(self.network, 0)
             module.load_state_dict({name: value for name, value in weights.items() if not name.startswith("natsel.")})
-            seed, outcome = int(weights["natsel.seed"]), Outcome.from_tensor(weights["natsel.outcome"].tolist())
+            seed, outputs = int(weights["natsel.seed"]), outputs_from_tensor(weights["natsel.outcome"].tolist())
         except (KeyError, RuntimeError) as reason:
             found = " ".join(str(reason).split())
             raise ValueError(f"weights: they do not fit this network ({found}); pass what weights() gave") from None
-        return self._take(module, seed, outcome)
+        return self._set_fit(module, seed, outputs)
 
-    def _take(self, module: nn.Module, seed: int, outcome: Outcome) -> Self:
-        self.module, self._seed, self._outcome, self._plan = module.to(self.device).eval(), seed, outcome, None
+    def _set_fit(self, module: nn.Module, seed: int, outputs: LearnableOutputs) -> Self:
+        self.module, self._seed, self._outputs, self._plan = module.to(self.device).eval(), seed, outputs, None
         return self
 
     def _fitted(self) -> nn.Module:
@@ -133,14 +132,14 @@ class Dropout:
             self._plan = plan_of(module, inputs, self._seed, self.draws, self.device)
         tell = None if progress is None else lambda done, _: progress(part.start + done, total)
         some = inputs if part == slice(0, total) else inputs[part]
-        then = None if self._outcome.numbers else partial(torch.log_softmax, dim=-1)
+        numbers = isinstance(self._outputs, Numbers)
+        then = None if numbers else partial(torch.log_softmax, dim=-1)
         outputs_n_K_C = outputs_of(
             self._plan, module, some, self._seed, range(self.draws), self.device, then=then, progress=tell
         )
-        if self._outcome.numbers:
-            belief = self._outcome.belief(outputs_n_K_C, name)
-        else:
-            belief = CategoricalSamples(outputs_n_K_C, draws_id=name)
+        belief = (
+            self._outputs.belief(outputs_n_K_C, name) if numbers else CategoricalSamples(outputs_n_K_C, draws_id=name)
+        )
         return belief if part.start == 0 else belief.with_ids(torch.arange(part.start, part.stop))
 
     def _rows_per_shard(self, module: nn.Module, inputs: Any) -> int:

@@ -8,9 +8,8 @@ memory budget.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Literal
@@ -21,11 +20,12 @@ from torch import Tensor, nn
 from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.models.dropout.masks import Draws, Masks
 from natsel.models.networks.inputs import as_device, as_inputs
+from natsel.models.networks.prediction import evaluating
 from natsel.models.protocol import Progress
 
 # What a chunk may make in all on a CPU; little of it is alive at once. Smaller chunks pay more for starting each
-# operation, larger ones leave the caches that threads share (measured, CPU time a picture: on one thread 1.6 ms at 8 MB
-# a chunk, 1.3 at 20, 1.2 at 32, 1.1 to 1.2 at 48 to 100, 1.5 at 160; on two threads 1.2 at 32, 1.1 to 1.5 at 64).
+# operation, larger ones leave the caches that threads share (measured, CPU time per picture: on one thread 1.6 ms at 8
+# MB per chunk, 1.3 at 20, 1.2 at 32, 1.1 to 1.2 at 48 to 100, 1.5 at 160; on two threads 1.2 at 32, 1.1 to 1.5 at 64).
 _CPU_CHUNK = 32 << 20
 _PROBE = 3
 
@@ -84,18 +84,6 @@ def mean_outputs(
         return outputs_N_K_C.log_softmax(-1).logsumexp(1) - math.log(draws)
 
     return outputs
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """A block in which a module is in evaluation mode (no batch statistics move); every part gets its own mode back."""
-    before = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, training in before:
-            part.training = training
 
 
 def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch.device) -> Plan:

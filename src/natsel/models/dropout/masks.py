@@ -5,11 +5,11 @@
 A draw is one function, so its masks may depend on nothing but the seed, the layer (how many dropouts were called
 before it in the pass) and the number of the draw: neither on the point, nor on the mini-batch, the worker or the day.
 Dropout is caught where it is called (`nn.Dropout` and its kin call `torch.nn.functional`), so that the module need not
-be changed. What comes before the first dropout is computed once a point; from there on a batch has n·K rows, the draws
-of a point side by side.
+be changed. What comes before the first dropout is computed once per point; from there on a batch has n·K rows, the
+draws of a point side by side.
 
-Channel dropout that feeds a convolution is cheaper still (`natsel.models.dropout.lazy_convolution`).
-Spec 03, 9 (consistent Monte-Carlo dropout).
+Channel dropout that feeds a convolution is cheaper still (`natsel.models.dropout.lazy_convolutions`).
+docs/theory/batchbald.md, 12 (consistent draws); Kirsch et al. 2019.
 """
 
 import math
@@ -21,10 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from natsel.models.dropout.lazy import Later
-from natsel.models.dropout.lazy_convolution import Masked, convolution
-from natsel.models.dropout.lazy_flatten import Flat
-from natsel.models.dropout.lazy_sums import pooled
+from natsel.models.dropout.lazy_convolutions import ChannelsLastMaps, LazyTensor, MaskedMaps, convolution, max_pooled
 from natsel.seeds import derive
 
 # Which functions drop features, and whether they drop whole channels and keep the mean and variance of SELU networks.
@@ -86,11 +83,11 @@ class Draws(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _DROPOUTS:
             result = self._dropout(func, *args, **kwargs)
-        elif func is torch.conv2d and args and isinstance(args[0], Masked):
+        elif func is torch.conv2d and args and isinstance(args[0], MaskedMaps):
             result = convolution(self.total, *args, **kwargs)
         elif func is F.max_pool2d and args and isinstance(args[0], Tensor):
-            result = pooled(*args, **kwargs)
-        elif func is F.linear and args and isinstance(args[0], Flat):
+            result = max_pooled(*args, **kwargs)
+        elif func is F.linear and args and isinstance(args[0], ChannelsLastMaps):
             result = args[0].linear(*args[1:], **kwargs)
         else:
             result = func(*args, **kwargs)
@@ -113,7 +110,7 @@ class Draws(TorchFunctionMode):
         mask_K_F = self.masks(layer, self.draws, p, scale, shape, input)
         if draws == 1 or input.shape[0] == self.points:
             if by_channel and not alpha and draws > 1 and input.ndim == 4:
-                return Masked(input, mask_K_F, self)
+                return MaskedMaps(input, mask_K_F, self)
             input_n_K_F = input.unsqueeze(1)
         elif input.shape[0] == self.points * draws:
             input_n_K_F = input.reshape(self.points, draws, *features)
@@ -125,15 +122,15 @@ class Draws(TorchFunctionMode):
         masked = masked_n_K_F.flatten(0, 1)
         last = masked.ndim == 4 and masked.is_contiguous(memory_format=torch.channels_last)
         if draws > 1 and last and not masked.is_contiguous():
-            return Flat(masked.permute(0, 2, 3, 1), masked.shape, self)
+            return ChannelsLastMaps(masked.permute(0, 2, 3, 1), masked.shape, self)
         return masked
 
 
 def _new_bytes(result: Any, args: Any) -> int:
     """The bytes of a result, none where it is a view of an argument."""
-    if not isinstance(result, Tensor) or isinstance(result, Later):
+    if not isinstance(result, Tensor) or isinstance(result, LazyTensor):
         return 0
     place = result.untyped_storage().data_ptr()
-    tensors = (arg for arg in args if isinstance(arg, Tensor) and not (isinstance(arg, Later) and not arg.made))
-    given = (arg.numbers() if isinstance(arg, Later) else arg for arg in tensors)
+    given = [arg for arg in args if isinstance(arg, Tensor) and not isinstance(arg, LazyTensor)]
+    given += [arg.numbers() for arg in args if isinstance(arg, LazyTensor) and arg.computed]
     return 0 if any(arg.untyped_storage().data_ptr() == place for arg in given) else result.nbytes

@@ -4,7 +4,7 @@
     anything else              the estimator itself, one draw
 
 The members of a committee are fixed functions, so their draws are consistent by construction. Members number their
-classes by position in the committee's own list; `classes` undoes that.  Spec 09, D.
+classes by position in the committee's own list; `classes` undoes that.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,13 +69,13 @@ def committee_of(fitted: Any) -> Committee:
     """
     fitted = getattr(fitted, "best_estimator_", fitted)
     if isinstance(fitted, Pipeline):
-        return _after(fitted[:-1], committee_of(fitted[-1])) if len(fitted) > 1 else committee_of(fitted[-1])
+        return _behind_steps(fitted[:-1], committee_of(fitted[-1])) if len(fitted) > 1 else committee_of(fitted[-1])
     classes = getattr(fitted, "classes_", None)
     if isinstance(fitted, BaseForest):
         bootstrapped = fitted.bootstrap and hasattr(fitted, "estimators_samples_")
         return Committee(
             fitted.estimators_,
-            prepare=_for_trees,
+            prepare=_as_float32,
             classes=classes,
             samples=fitted.estimators_samples_ if bootstrapped else None,
         )
@@ -126,7 +126,7 @@ def _is(says: Callable[[Any], bool], estimator: Any, kind: str) -> bool:
         return getattr(estimator, "_estimator_type", None) == kind
 
 
-def _after(steps: Pipeline, committee: Committee) -> Committee:
+def _behind_steps(steps: Pipeline, committee: Committee) -> Committee:
     """A committee whose inputs pass through the fitted steps of a pipeline first."""
     return Committee(
         committee.members,
@@ -138,7 +138,7 @@ def _after(steps: Pipeline, committee: Committee) -> Committee:
     )
 
 
-def _for_trees(inputs: Any) -> Any:
+def _as_float32(inputs: Any) -> Any:
     """Done once for all trees, so that none need look at its input again."""
     if scipy.sparse.issparse(inputs):
         return inputs.tocsr().astype(np.float32)

@@ -6,10 +6,9 @@
 
 `members=20` turns any estimator into a committee: each member is fitted to a bootstrap of the examples, to which one
 example of every class that got lost is added, so that all members know all classes and still differ when each class
-has a single label.  Spec 09, A7 and D.
+has a single label. Members as draws of regressors: Kirsch 2023, black-box batch active learning.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any, Self
@@ -25,7 +24,9 @@ from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
 from natsel.data.examples import Examples
 from natsel.memory import chunked
 from natsel.models.estimators.committee import Array, Committee, classifies, committee_of, regresses
+from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
+from natsel.models.rows import rows_as_given
 from natsel.seeds import derive
 
 _FOLDS = 5
@@ -67,15 +68,10 @@ class Sklearn:
         self._committee: Committee | None = None
 
     def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit afresh; `validation` only serves a regressor's noise."""
-        inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
+        inputs_N, labels_N = rows_as_given(labelled.inputs), _labels(labelled, self.regression)
         self._features = np.shape(inputs_N)[1:]
         self._classes = 0 if self.regression else labelled.n_classes
         committee = self._fitted(inputs_N, labels_N, seed, progress)
@@ -83,19 +79,19 @@ class Sklearn:
         if self.regression:
             held_out = list(self._held_out(committee, inputs_N, labels_N, validation, seed))
             self._variance = noise_variance(held_out, labels_N)
-        self._draws_id = _fingerprint(self.estimator, self.members, seed, inputs_N, labels_N)
+        self._draws_id = _draws_id(self.estimator, self.members, seed, inputs_N, labels_N)
         self._committee = committee
         return self
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
-        """One row an input, one draw a member."""
+        """One row per input, one draw per member."""
         committee = self._committee
         if committee is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
         count = len(inputs)
 
         def predicted(part: slice) -> Tensor:
-            inputs_n = _rows(inputs[part])
+            inputs_n = rows_as_given(inputs[part])
             if np.shape(inputs_n)[1:] != self._features:
                 found, fitted = np.shape(inputs_n)[1:], self._features
                 raise ValueError(f"inputs: fitted to rows of shape {fitted}, found {found}; pass the same features")
@@ -160,7 +156,7 @@ class Sklearn:
     ) -> Iterator[Array]:
         """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
         if validation is not None and len(validation):
-            yield _labels(validation, True)[:, None] - committee.means(_rows(validation.inputs))
+            yield _labels(validation, True)[:, None] - committee.means(rows_as_given(validation.inputs))
         elif committee.samples is not None:
             residuals_N_K = labels_N[:, None] - committee.means(inputs_N)
             for k, sample in enumerate(committee.samples):
@@ -201,16 +197,6 @@ def noise_variance(held_out: list[Array], labels_N: Array) -> float:
     return variance
 
 
-def _rows(inputs: Any) -> Any:
-    """Inputs as scikit-learn takes them: rows of numbers, images scaled to [0, 1]; texts as they are."""
-    array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
-    if array.dtype.kind in "OUS":
-        return array
-    if array.dtype == np.uint8:
-        array = array.astype(np.float32) / np.float32(255)
-    return array.reshape(len(array), int(np.prod(array.shape[1:])))
-
-
 def _labels(examples: Examples, regression: bool) -> Array:
     if examples.labels is None or len(examples) == 0:
         raise ValueError(f"labelled: found {len(examples)} examples without labels; label some first")
@@ -234,14 +220,11 @@ def _bootstrap(labels_N: Array, seed: int, *, keep_classes: bool) -> Array:
     return np.concatenate([sample, [generator.choice(np.flatnonzero(labels_N == c)) for c in lost]]).astype(np.int64)
 
 
-def _fingerprint(estimator: Any, members: int | None, seed: int, inputs_N: Any, labels_N: Array) -> str:
-    """A name for the fitted parameters: everything that decides them, hashed."""
+def _draws_id(estimator: Any, members: int | None, seed: int, inputs_N: Array, labels_N: Array) -> str:
+    """A name for the fitted parameters, from everything that decides them."""
     settings = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items(), key=lambda item: item[0])))
-    digest = hashlib.blake2b(repr((settings, members, seed, np.shape(inputs_N))).encode(), digest_size=12)
-    texts = inputs_N.dtype.kind == "O"
-    digest.update(repr(inputs_N.tolist()).encode() if texts else np.ascontiguousarray(inputs_N).tobytes())
-    digest.update(labels_N.tobytes())
-    return f"sklearn:{digest.hexdigest()}"
+    content = repr(inputs_N.tolist()).encode() if inputs_N.dtype.kind == "O" else inputs_N.tobytes()
+    return f"sklearn:{fingerprint((settings, members, seed, inputs_N.shape), content, labels_N.tobytes())}"
 
 
 def _named(estimator: Any) -> str:

@@ -3,9 +3,9 @@
     key(input) = blake2b(type, shape, bytes)        embedding = cache[backbone's name][key], computed where missing
 
 Rows are known by what is in them, never by their position: sub-samples, copies and other runs share the work. The
-cache is a folder a backbone, in it segments of about five seconds' work (`.keys.npy` and a memory-mapped `.rows.npy`),
-each written all or nothing: a killed process loses its last segment and no more. Processes that need the same rows
-wait for each other instead of doing the work twice.
+cache is one folder per backbone, in it segments of about five seconds' work (`.keys.npy` and a memory-mapped
+`.rows.npy`), each written all or nothing: a killed process loses its last segment and no more. Processes that need the
+same rows wait for each other instead of doing the work twice.
 """
 
 import hashlib
@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from natsel.containers import atomically, read_npy
 from natsel.data.folders import cache_folder
 from natsel.models.protocol import Progress
-
-Array = np.ndarray[Any, Any]
+from natsel.models.rows import Array, as_array
 
 _SECONDS = 5.0
 _ROWS = 64
@@ -63,7 +61,7 @@ def embed(
     folder = _folder(backbone, cache)
     index = _Index(folder)
     if len(index.missing(keys_N_2)):
-        with _alone(folder):
+        with _locked(folder):
             index = _Index(folder)  # another process may have come first
             _fill(index, backbone, inputs, keys_N_2, progress)
     return index.gather(keys_N_2, backbone.features)
@@ -77,7 +75,7 @@ def keys(inputs: Any) -> Array:
     """
     digests: list[bytes] = []
     for start in range(0, len(inputs), 1024):
-        part = _rows(inputs[start : start + 1024])
+        part = as_array(inputs[start : start + 1024])
         if part.dtype == object or part.dtype.kind == "U":
             digests += [hashlib.blake2b(str(text).encode(), digest_size=16).digest() for text in part]
             continue
@@ -151,7 +149,7 @@ def _fill(index: _Index, backbone: Backbone, inputs: Any, keys_N_2: Array, progr
     while done < len(missing_n):
         part = missing_n[done : done + size]
         began = time.monotonic()
-        rows_m_D = np.ascontiguousarray(backbone.embed(_rows(inputs[part])), dtype=np.float32)
+        rows_m_D = np.ascontiguousarray(backbone.embed(as_array(inputs[part])), dtype=np.float32)
         if rows_m_D.shape != (len(part), backbone.features) or not np.isfinite(rows_m_D).all():
             found = f"shape {rows_m_D.shape}" if np.isfinite(rows_m_D).all() else "NaN or infinity"
             wanted = f"{len(part)} finite rows of {backbone.features}"
@@ -162,10 +160,6 @@ def _fill(index: _Index, backbone: Backbone, inputs: Any, keys_N_2: Array, progr
             progress(done, len(missing_n))
         if time.monotonic() - began < _SECONDS / 2:
             size *= 2
-
-
-def _rows(inputs: Any) -> Array:
-    return inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
 
 
 def _folder(backbone: Backbone, cache: str | Path | None) -> Path:
@@ -183,7 +177,7 @@ def _folder(backbone: Backbone, cache: str | Path | None) -> Path:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """One process at a time, where the system has locks that end with a process; elsewhere work may be done twice."""
     try:
         import fcntl

@@ -1,22 +1,58 @@
 """Heads: what learns on top of features that stay as they are.
 
-A head is made when the number of features and of classes is known: a function (features, classes) → model. Anything
-that can be made to believe may serve as one, a scikit-learn estimator too.
+A head is made when the number of features and of classes is known: a function (features, classes) → model. Any model or
+scikit-learn estimator may serve as one too.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import torch
 
+from natsel.beliefs import Belief
 from natsel.data.examples import Examples
 from natsel.models.conversion import as_model
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
-from natsel.models.protocol import Model
+from natsel.models.protocol import Model, Progress
 
 Head = Callable[[int, int], Any]
 """Given the number of features and of classes (1: a regression), makes a model."""
+
+
+class ModelOnFeatures(ABC):
+    """A function that makes features of inputs and stays as it is, and a head that every fit makes and fits afresh."""
+
+    head: Head | Any
+    _model: Any = None
+
+    @abstractmethod
+    def _width(self, labelled: Examples) -> int:
+        """How many features an input has; the examples are those of a fit that begins."""
+
+    @abstractmethod
+    def features(self, inputs: Any, *, progress: Progress | None = None) -> Any:
+        """What the head sees of inputs, [N, D] in float32."""
+
+    def fit(
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
+    ) -> Self:
+        """Make the features of what is new, then fit the head afresh."""
+        model = make_head(self.head, self._width(labelled), labelled)
+        seen = [
+            None if part is None else Examples(self.features(part.inputs, progress=progress), part.labels, part.classes)
+            for part in (labelled, validation)
+        ]
+        self._model = model.fit(*seen, seed=seed, progress=progress)
+        return self
+
+    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """What the head believes about the features of inputs."""
+        if self._model is None:
+            raise ValueError("model: it has learnt nothing yet; fit the model first")
+        belief: Belief = self._model.believe(self.features(inputs, progress=progress), progress=progress)
+        return belief
 
 
 def dropout_head(

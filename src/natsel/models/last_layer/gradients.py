@@ -7,7 +7,8 @@
     H = Σ_train Vᵀ V + λ I                      always from the expected rows, in the sketch where there is one
 
 Believes `natsel.FisherRows`. Rows of P weights are N·R·P numbers, so networks of more than q weights are sketched to q
-columns unless told otherwise, with the same projection for training set, pool and targets.  Spec 08, B6, B8, B9 and F6.
+columns unless told otherwise, with the same projection for training set, pool and targets.
+docs/theory/weight-space.md, 3, 4 and 8.
 """
 
 from typing import Any, Literal, Self, get_args
@@ -21,15 +22,13 @@ from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
 from natsel.memory import require
+from natsel.models.fingerprints import fingerprint, weights_fingerprint
 from natsel.models.last_layer.per_example import gradient_rows, learnable
 from natsel.models.last_layer.sketch import Sketch
-from natsel.models.networks.architectures import fingerprint
 from natsel.models.networks.inputs import as_device
-from natsel.models.networks.likelihoods import Likelihood, Link, link_for
+from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_trained
 from natsel.models.networks.prediction import predict
-from natsel.models.networks.trained import only_module, trained
-from natsel.models.networks.training import Epoch, Training
-from natsel.models.processes.joint_features import named
+from natsel.models.networks.training import Epoch, Training, only_module, trained
 from natsel.models.protocol import Progress
 from natsel.seeds import derive
 
@@ -77,18 +76,13 @@ class Gradients:
         self._seed = 0
 
     def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then find how sure the weights are."""
-        module, outcome, self.epochs = trained(
+        module, outputs, self.epochs = trained(
             self.network, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )
-        return self._learn(module, Link("gaussian" if outcome.numbers else "categorical", outcome), labelled, seed)
+        return self._fit_posterior(module, outputs, labelled, seed)
 
     @classmethod
     def around(
@@ -115,8 +109,8 @@ class Gradients:
         if labelled.labels is None:
             raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
         outputs_T_C = predict([module.to(model.device)], labelled.inputs, model.device)[:, 0]
-        link = link_for(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
-        return model._learn(module, link, labelled, 0)
+        outputs = outputs_of_trained(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
+        return model._fit_posterior(module, outputs, labelled, 0)
 
     def believe(self, inputs: Any, labels: Any = None, *, progress: Progress | None = None) -> FisherRows:
         """Rows of gradients at inputs, with the precision of the weights; `labels` are the inputs' own, for "true"."""
@@ -133,10 +127,10 @@ class Gradients:
 
     def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
-        return self._link.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
+        return self._outputs.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
 
-    def _learn(self, module: nn.Module, link: Link, labelled: Examples, seed: int) -> Self:
-        self._link, self._seed = link, seed
+    def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Examples, seed: int) -> Self:
+        self._outputs, self._seed = outputs, seed
         parameters = learnable(module)
         self._weights = sum(parameter.numel() for parameter in parameters.values())
         # As many columns as weights or more would add noise and save nothing.
@@ -147,11 +141,11 @@ class Gradients:
         found = posterior(RowFactors(rows_T_R_P), self.prior_precision, squared_norm, self.structure, self.rank)
         self.module, self.precision, self.prior, self.warnings = module, found.precision, found.prior, found.warnings
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
-        self._name = named("gradients", sketch, self.structure, fingerprint(module), *parts)
+        self._name = f"gradients:{fingerprint(sketch, self.structure, weights_fingerprint(module), *parts)}"
         return self
 
     def _rows(self, module: nn.Module, inputs: Any, labels: Any, progress: Progress | None) -> Tensor:
-        outputs_N_C, kind = self._outputs(module, inputs, labels)
+        outputs_N_C, kind = self._curvature(module, inputs, labels)
         rows = 1 if kind == "row" else outputs_N_C.shape[1]
         if self._project is None:
             require(
@@ -162,15 +156,15 @@ class Gradients:
         roots = lambda part: root(outputs_N_C[part], kind)  # noqa: E731
         return gradient_rows(module, inputs, roots, rows, self.device, project=self._project, progress=progress)
 
-    def _outputs(self, module: nn.Module, inputs: Any, labels: Any) -> tuple[Tensor, Kind]:
+    def _curvature(self, module: nn.Module, inputs: Any, labels: Any) -> tuple[Tensor, Kind]:
         """What A is made of: probabilities, roots of curvature, or residuals under one label."""
         logits_N_C = predict([module], inputs, self.device)[:, 0]
-        outputs_N_C, link = self._link.outputs(logits_N_C), self._link
+        outputs_N_C, outputs = self._outputs.curvature(logits_N_C), self._outputs
         if isinstance(labels, str) and labels == "expected":
-            return outputs_N_C, link.kind
-        if link.likelihood != "categorical":
+            return outputs_N_C, outputs.kind
+        if outputs.likelihood != "categorical":
             raise ValueError(
-                f"labels: gradients under one label are taken of classes, and these outputs are {link.likelihood};"
+                f"labels: gradients under one label are taken of classes, and these outputs are {outputs.likelihood};"
                 " use labels='expected'"
             )
         ones_N_1 = outputs_N_C.new_ones(len(outputs_N_C), 1)

@@ -4,7 +4,8 @@
     all          parameters in order      →  FisherRows: gradients of all weights
     precision    full → dense, diag → diagonal, kron → dense (a prior is added to its products), lowrank → low rank
 
-The curvature and the prior are laplace-torch's; gradients and features are natsel's own.  Spec 08, B7 and B9.
+The curvature and the prior are laplace-torch's; gradients and features are natsel's own.
+docs/theory/weight-space.md, 3 and 4.
 """
 
 from typing import Any, Literal
@@ -16,14 +17,12 @@ from natsel.beliefs import FisherFactors, FisherRows
 from natsel.information.weights.output_curvature import root
 from natsel.information.weights.positive_definite import with_ridge
 from natsel.information.weights.precision import Dense, Diagonal, LowRank, Precision
-from natsel.memory import chunked, require
+from natsel.memory import require
+from natsel.models.fingerprints import fingerprint, weights_fingerprint
 from natsel.models.last_layer.per_example import gradient_rows, learnable
-from natsel.models.last_layer.readout import readout_of_module
-from natsel.models.networks.architectures import fingerprint
-from natsel.models.networks.likelihoods import Link
-from natsel.models.networks.outcomes import Outcome
+from natsel.models.last_layer.readout import curvature_of, readout_of_module
+from natsel.models.networks.outputs import Outputs, outputs_with_likelihood
 from natsel.models.networks.prediction import predict
-from natsel.models.processes.joint_features import named
 from natsel.models.protocol import Progress
 
 
@@ -54,11 +53,11 @@ class LaplaceTorch:
         self.fitted, self.last_layer = fitted, isinstance(fitted, LLLaplace)
         self.module: nn.Module = fitted.model
         self.device = next(self.module.parameters()).device
-        self._link = self._linked()
-        order_P = self._order() if self.last_layer else None
+        self._outputs = self._outputs_of_fitted()
+        order_P = self._class_major_order() if self.last_layer else None
         self.precision, self.warnings = self._precision(order_P)
         parts = [tensor.cpu().numpy() for tensor in self.precision.tensors().values()]
-        self._name = named("laplace-torch", fingerprint(self.module), *parts)
+        self._name = f"laplace-torch:{fingerprint(weights_fingerprint(self.module), *parts)}"
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> FisherFactors | FisherRows:
         """Factors of the last layer, or rows of all weights, with the posterior's precision."""
@@ -69,16 +68,11 @@ class LaplaceTorch:
     def _factors(self, inputs: Any, progress: Progress | None) -> FisherFactors:
         readout = readout_of_module(self.module, inputs, self.device)
         features_N_D = readout.features(inputs, progress)
-        outputs_N_C = chunked(
-            lambda part: self._link.outputs(readout.logits(features_N_D[part])),
-            len(features_N_D),
-            8 * (features_N_D.shape[1] + 3 * len(readout.weight_C_D)),
-            self.device,
-        )
-        return FisherFactors(features_N_D, outputs_N_C, self._link.kind, self.precision, draws_id=self._name)
+        outputs_N_C = curvature_of(readout, self._outputs, features_N_D)
+        return FisherFactors(features_N_D, outputs_N_C, self._outputs.kind, self.precision, draws_id=self._name)
 
     def _rows(self, inputs: Any, progress: Progress | None) -> FisherRows:
-        outputs_N_C = self._link.outputs(predict([self.module], inputs, self.device)[:, 0])
+        outputs_N_C = self._outputs.curvature(predict([self.module], inputs, self.device)[:, 0])
         count, weights = outputs_N_C.shape[1], sum(each.numel() for each in learnable(self.module).values())
         require(
             4 * len(inputs) * count * weights,
@@ -88,23 +82,23 @@ class LaplaceTorch:
         rows_N_R_P = gradient_rows(
             self.module,
             inputs,
-            lambda part: root(outputs_N_C[part], self._link.kind),
+            lambda part: root(outputs_N_C[part], self._outputs.kind),
             count,
             self.device,
             progress=progress,
         )
         return FisherRows(rows_N_R_P, self.precision, draws_id=self._name)
 
-    def _linked(self) -> Link:
+    def _outputs_of_fitted(self) -> Outputs:
         likelihood: Literal["gaussian", "categorical"] = (
             "gaussian" if "regression" in str(self.fitted.likelihood).lower() else "categorical"
         )
         if likelihood == "categorical" and self.fitted.n_outputs == 1:
             raise ValueError("fitted: one output for classes; laplace-torch takes a softmax over at least two")
         noise = float(torch.as_tensor(self.fitted.sigma_noise).square())
-        return Link(likelihood, Outcome(likelihood == "gaussian", noise=noise))
+        return outputs_with_likelihood(likelihood, noise)
 
-    def _order(self) -> Tensor:
+    def _class_major_order(self) -> Tensor:
         """Where each class-major weight (its bias last) stands among all weights followed by all biases."""
         layer = self.fitted.model.last_layer
         outputs, width = layer.weight.shape

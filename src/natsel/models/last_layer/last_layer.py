@@ -4,7 +4,8 @@
 
 A generalised linear model on frozen features, at the trained weights and without dropout (Laplace approximation). It
 believes `natsel.FisherFactors`: features, probabilities and H, never a gradient. λ maximises the evidence, or is given.
-Linear and logistic regressions of scikit-learn are all last layer.  Spec 08, A2, B7 and Alg 1.
+Linear and logistic regressions of scikit-learn are all last layer.
+docs/theory/weight-space.md, 2, 3 and 7.1.
 """
 
 from typing import Any, Literal, Self
@@ -20,15 +21,14 @@ from natsel.information.weights.posterior import Posterior, Structure, checked_p
 from natsel.information.weights.weight_draws import weight_draws
 from natsel.memory import chunked
 from natsel.models.features.heads import Head
-from natsel.models.last_layer.readout import Readout, readout_of_estimator, readout_of_module
+from natsel.models.fingerprints import fingerprint
+from natsel.models.last_layer.readout import Readout, curvature_of, readout_of_estimator, readout_of_module
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.inputs import as_device
-from natsel.models.networks.likelihoods import Likelihood, Link, link_for
-from natsel.models.networks.outcomes import Outcome
-from natsel.models.networks.trained import only_module, trained
-from natsel.models.networks.training import Epoch, Training
-from natsel.models.processes.joint_features import named
+from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_trained, outputs_with_likelihood
+from natsel.models.networks.training import Epoch, Training, only_module, trained
 from natsel.models.protocol import Model, Progress
+from natsel.models.rows import rows_of
 from natsel.seeds import derive
 
 
@@ -69,22 +69,17 @@ class LastLayer:
         self._readout: Readout | None = None
 
     def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then find how sure the last layer is."""
         self._readout = None
         if hasattr(self.network, "get_params") and not isinstance(self.network, nn.Module | Model):
             return self._fit_estimator(labelled)
-        self.module, outcome, self.epochs = trained(
+        self.module, outputs, self.epochs = trained(
             self.network, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )
         readout = readout_of_module(self.module, labelled.inputs, self.device)
-        return self._learn(readout, Link("gaussian" if outcome.numbers else "categorical", outcome), labelled.inputs)
+        return self._fit_posterior(readout, outputs, labelled.inputs)
 
     @classmethod
     def around(
@@ -115,8 +110,8 @@ class LastLayer:
         logits_T_C = readout.logits(readout.features(labelled.inputs))
         if labelled.labels is None:
             raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
-        link = link_for(labelled.labels, logits_T_C.shape[1], likelihood, logits_T_C)
-        return model._learn(readout, link, labelled.inputs)
+        outputs = outputs_of_trained(labelled.labels, logits_T_C.shape[1], likelihood, logits_T_C)
+        return model._fit_posterior(readout, outputs, labelled.inputs)
 
     @classmethod
     def of_linear(
@@ -146,16 +141,15 @@ class LastLayer:
         weight = weight[None] if weight.ndim == 1 else weight
         model = cls(None, prior_precision, structure, device=device, rank=rank)
         read = lambda inputs, _: as_tensor(inputs, "inputs").to(model.device)  # noqa: E731
-        link = Link(likelihood, Outcome(likelihood == "gaussian", noise=noise))
-        return model._learn(Readout(read, weight.double().to(model.device)), link, features_T_D)
+        readout = Readout(read, weight.double().to(model.device))
+        return model._fit_posterior(readout, outputs_with_likelihood(likelihood, noise), features_T_D)
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> FisherFactors:
         """What the last layer sees and says of inputs, with the precision of its weights."""
         readout = self._fitted()
         features_N_D = readout.features(inputs, progress)
-        belief = FisherFactors(
-            features_N_D, self._outputs(features_N_D), self._link.kind, self.precision, draws_id=self._name
-        )
+        outputs_N_C = curvature_of(readout, self._outputs, features_N_D)
+        belief = FisherFactors(features_N_D, outputs_N_C, self._outputs.kind, self.precision, draws_id=self._name)
         belief._set(warnings=self.warnings)
         return belief
 
@@ -182,41 +176,40 @@ class LastLayer:
             return logits_n_K_C if readout.offset_C is None else logits_n_K_C + readout.offset_C
 
         bytes_each = 8 * (len(weight_KC_D) * 2 + features_N_D.shape[1])
-        return self._link.belief(chunked(work, len(features_N_D), bytes_each, features_N_D.device), name)
+        return self._outputs.belief(chunked(work, len(features_N_D), bytes_each, features_N_D.device), name)
 
     def _fit_estimator(self, labelled: Examples) -> Self:
         import sklearn.base
 
         if labelled.labels is None or len(labelled) == 0:
             raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
-        from natsel.models.processes.joint_features import rows_of
-
         rows_T = rows_of(labelled.inputs)
         fitted = sklearn.base.clone(self.network).fit(rows_T, labelled.labels)
         classes = labelled.n_classes if labelled.labels.dtype.kind in "biu" else None
         readout = readout_of_estimator(fitted, rows_T, classes)
         logits_T_C = readout.logits(readout.features(rows_T))
-        return self._learn(readout, link_for(labelled.labels, logits_T_C.shape[1], None, logits_T_C), labelled.inputs)
+        outputs = outputs_of_trained(labelled.labels, logits_T_C.shape[1], None, logits_T_C)
+        return self._fit_posterior(readout, outputs, labelled.inputs)
 
-    def _learn(self, readout: Readout, link: Link, inputs: Any) -> Self:
+    def _fit_posterior(self, readout: Readout, outputs: Outputs, inputs: Any) -> Self:
         """The posterior from the training inputs; their labels are not needed, as curvature does not depend on them."""
-        self._link = link
+        self._outputs = outputs
         features_T_D = readout.features(inputs)
         logits_T_C = readout.logits(features_T_D)
         sound_T = features_T_D.isfinite().all(1) & ~logits_T_C.isnan().any(1)
-        features_T_D, outputs_T_C = features_T_D[sound_T], link.outputs(logits_T_C[sound_T])
+        features_T_D, outputs_T_C = features_T_D[sound_T], outputs.curvature(logits_T_C[sound_T])
         found = posterior(
-            OuterFactors(features_T_D, outputs_T_C, link.kind),
+            OuterFactors(features_T_D, outputs_T_C, outputs.kind),
             self.prior_precision,
             float(readout.weight_C_D.square().sum()),
             self.structure,
             self.rank,
         )
         lost = int((~sound_T).sum())
-        self._take(readout, found, lost)
+        self._set_posterior(readout, found, lost)
         return self
 
-    def _take(self, readout: Readout, found: Posterior, lost: int) -> None:
+    def _set_posterior(self, readout: Readout, found: Posterior, lost: int) -> None:
         self._readout, self.precision, self.prior, self.warnings = readout, found.precision, found.prior, found.warnings
         if lost:
             self.warnings += (
@@ -224,16 +217,7 @@ class LastLayer:
                 " check the network",
             )
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
-        self._name = named("last-layer", self.structure, readout.weight_C_D.cpu().numpy(), *parts)
-
-    def _outputs(self, features_N_D: Tensor) -> Tensor:
-        readout = self._fitted()
-        return chunked(
-            lambda part: self._link.outputs(readout.logits(features_N_D[part])),
-            len(features_N_D),
-            8 * (features_N_D.shape[1] + 3 * len(readout.weight_C_D)),
-            features_N_D.device,
-        )
+        self._name = f"last-layer:{fingerprint(self.structure, readout.weight_C_D.cpu().numpy(), *parts)}"
 
     def _fitted(self) -> Readout:
         if self._readout is None:

@@ -4,7 +4,7 @@
 
 Each row is one vector-Jacobian product; examples and rows are batched by `torch.func`, in chunks that keep to the
 memory budget. A module that cannot be batched (it branches on its numbers) is asked one example at a time.
-Spec 08, B6 and B8.
+docs/theory/weight-space.md, 3 and 4.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from natsel.memory import attempt, memory_budget
-from natsel.models.dropout.mask_plan import evaluating
 from natsel.models.networks.inputs import inputs_of
-from natsel.models.networks.prediction import bytes_of
+from natsel.models.networks.prediction import bytes_of, evaluating
 from natsel.models.protocol import Progress
 
 Rows = Callable[[Tensor, Tensor], Tensor]
@@ -59,7 +58,7 @@ def gradient_rows(
         first = inputs_of(module, inputs[:1], device)
         with torch.no_grad():
             forward = bytes_of(lambda: module(first.clone()))
-        rows_of = _way(module, parameters, first, roots_N_R_C(slice(0, 1)).to(dtype))
+        rows_of = _gradient_function(module, parameters, first, roots_N_R_C(slice(0, 1)).to(dtype))
         # Gradients of every row, once as the layers give them and once side by side, and activations for each row.
         bytes_each = (rows + 1) * (2 * forward + 2 * weights * first.element_size())
         size = max(1, memory_budget() // 4 // bytes_each)
@@ -88,14 +87,16 @@ def gradient_rows(
     return whole
 
 
-def _way(module: nn.Module, parameters: dict[str, nn.Parameter], first: Tensor, roots_1_R_C: Tensor) -> Rows:
+def _gradient_function(
+    module: nn.Module, parameters: dict[str, nn.Parameter], first: Tensor, roots_1_R_C: Tensor
+) -> Rows:
     """Batched where the module allows, one by one elsewhere."""
-    together = _batched(module, parameters)
+    batched = _batched(module, parameters)
     try:
-        together(first, roots_1_R_C)
+        batched(first, roots_1_R_C)
     except (RuntimeError, ValueError):
         return _one_by_one(module, parameters)
-    return together
+    return batched
 
 
 def _batched(module: nn.Module, parameters: dict[str, nn.Parameter]) -> Rows:

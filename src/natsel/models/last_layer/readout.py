@@ -4,7 +4,7 @@
 
 Features are what the last linear layer of a forward pass is called with, caught by a hook, in chunks. Outputs are
 computed from them in float64, so what follows that layer must not change predictions: nothing, or a log-softmax.
-Spec 08, B7.
+docs/theory/weight-space.md, 3.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from natsel.memory import chunked
-from natsel.models.dropout.mask_plan import evaluating
 from natsel.models.networks.inputs import inputs_of
-from natsel.models.networks.prediction import bytes_of
-from natsel.models.processes.joint_features import rows_of
+from natsel.models.networks.outputs import Outputs
+from natsel.models.networks.prediction import bytes_of, evaluating
 from natsel.models.protocol import Progress
+from natsel.models.rows import rows_of
 
 Reader = Callable[[Any, Progress | None], Tensor]
 """Inputs → features_N_D, with the constant 1 as the last where the layer has a bias."""
@@ -57,6 +57,13 @@ class Readout:
         weight_C_D = self.weight_C_D if weight_C_D is None else weight_C_D
         logits_n_C = features_n_D.double() @ weight_C_D.double().T
         return logits_n_C if self.offset_C is None else logits_n_C + self.offset_C
+
+
+def curvature_of(readout: Readout, outputs: Outputs, features_N_D: Tensor) -> Tensor:
+    """The curvature of outputs at features, in chunks that keep to the memory budget."""
+    bytes_each = 8 * (features_N_D.shape[1] + 3 * len(readout.weight_C_D))
+    work = lambda part: outputs.curvature(readout.logits(features_N_D[part]))  # noqa: E731
+    return chunked(work, len(features_N_D), bytes_each, features_N_D.device)
 
 
 def readout_of_module(module: nn.Module, inputs: Any, device: torch.device) -> Readout:

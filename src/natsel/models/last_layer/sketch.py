@@ -3,7 +3,8 @@
     rows' = rows Π/√q,   E[Π Πᵀ/q] = I          Π: signs ±1 (Rademacher) or Gaussian numbers, [P × q]
 
 Π is made in blocks of weights, each from (seed, block) alone: it is the same for training set, pool and targets,
-whatever the device and the chunks, and is never held whole where that would take much memory.  Spec 08, B9 and E.
+whatever the device and the chunks, and is never held whole where that would take much memory.
+docs/theory/weight-space.md, 4.
 """
 
 from collections.abc import Callable

@@ -4,19 +4,18 @@ The published block is Conv → Dropout2d → MaxPool → ReLU. A channel's mask
 picture, and max(m·a, m·b) = m·max(a, b) for m ≥ 0: dropout commutes with pooling and with ReLU. Here it comes last: the
 same function for the same masks, with a quarter of the numbers after each mask (all that is repeated for each draw).
 
-Pictures are taken as (n, H, W), (n, 1, H, W) or (n, H, W, 1), in [0, 1], and normalised inside.  Spec 03, recipes.
+Pictures are taken as (n, H, W), (n, 1, H, W) or (n, H, W, 1), in [0, 1], and normalised inside.
+docs/theory/batchbald.md, 14; Kirsch et al. 2019.
 """
 
 import copy
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
-
-from natsel.models.networks.randomness import seeded
 
 Network = nn.Module | Callable[[], nn.Module]
 """A module, which is copied and re-initialised, or a function without arguments that makes one."""
@@ -142,15 +141,23 @@ def _reset(name: str, part: nn.Module) -> None:
         )
 
 
-def fingerprint(*modules: nn.Module) -> str:
-    """A short name for the weights and buffers of modules: the same numbers, the same name.
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """A block in which the global generators, of the CPU and of the device, start from `seed`; then they are restored.
 
-    >>> fingerprint(fresh(mlp(2, 2), 0)) == fingerprint(fresh(mlp(2, 2), 0))
+    Initialisation and dropout draw from the global generators of torch and take no other: this way a fit depends on its
+    seed alone, and nothing outside it is disturbed.
+
+    >>> with seeded(0):
+    ...     first = torch.rand(1)
+    >>> with seeded(0):
+    ...     bool(torch.rand(1) == first)
     True
     """
-    digest = hashlib.blake2b(digest_size=8)
-    for module in modules:
-        for name, tensor in module.state_dict().items():
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    cuda = device is not None and device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

@@ -8,6 +8,7 @@ learn faster one at a time. Which of the two it is depends on the network and th
 """
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -16,12 +17,12 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples
-from natsel.models.networks.architectures import Network, fingerprint, fresh
+from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.networks.architectures import Network, fresh, seeded
 from natsel.models.networks.inputs import as_device, as_inputs
-from natsel.models.networks.outcomes import Outcome
+from natsel.models.networks.outputs import Classes, LearnableOutputs, Numbers, outputs_from_tensor
 from natsel.models.networks.prediction import predict
-from natsel.models.networks.randomness import seeded
-from natsel.models.networks.training import Epoch, Members, Training, outcome_of, train, train_members
+from natsel.models.networks.training import Epoch, Members, Training, train, train_members, trained_outputs
 from natsel.models.protocol import Progress
 from natsel.seeds import derive
 
@@ -30,7 +31,7 @@ class Ensemble:
     """Networks that differ by their seeds, believed in equally.
 
     `network`: a module (copied and re-initialised) or a function that makes one. After `fit`, `modules` are the trained
-    networks and `epochs` tells how each of them learnt.
+    networks and `epochs` lists the loss and accuracy of each epoch for each of them.
 
     >>> import numpy as np
     >>> from natsel.models import Training, mlp
@@ -52,53 +53,48 @@ class Ensemble:
         self.training = training or Training()
         self.modules: list[nn.Module] = []
         self.epochs: list[list[Epoch]] = []
-        self.outcome = Outcome()
+        self.outputs: LearnableOutputs = Classes()
 
     def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Learn from examples, afresh."""
         seeds = [derive(seed, "member", member) for member in range(self.members)]
         modules = [fresh(self.network, seed).to(self.device) for seed in seeds]
         stack = len(modules) > 1 and not self.training.validation_draws and worth_stacking(modules[0], self.device)
-        together = stacked(modules, labelled) if stack else None
-        if together:
-            epochs = train_members(together, labelled, validation, self.training, seeds, self.device, progress)
-            unstack(together, modules)
+        members = stacked(modules, labelled) if stack else None
+        if members:
+            epochs = train_members(members, labelled, validation, self.training, seeds, self.device, progress)
+            unstack(members, modules)
         else:
             epochs = [
                 train(
                     *(module, labelled, validation, self.training),
                     seed=seed,
                     device=self.device,
-                    progress=_share(progress, number, self.members),
+                    progress=_share_of_progress(progress, number, self.members),
                 )
                 for number, (module, seed) in enumerate(zip(modules, seeds, strict=True))
             ]
-        outcomes = [outcome_of(labelled, each) for each in epochs]
-        self.modules, self.epochs, self.outcome = modules, epochs, _average(outcomes)
+        self.modules, self.epochs = modules, epochs
+        self.outputs = _with_mean_noise([trained_outputs(labelled, each) for each in epochs])
         return self
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
         """What the members say about inputs, one draw each."""
         modules = self._fitted()
-        return self.outcome.belief(predict(modules, inputs, self.device, progress), fingerprint(*modules))
+        return self.outputs.belief(predict(modules, inputs, self.device, progress), weights_fingerprint(*modules))
 
     def weights(self) -> dict[str, Tensor]:
         """All that `load_weights` needs to believe the same again."""
         state = nn.ModuleList(self._fitted()).state_dict()
-        return {**{name: tensor.cpu() for name, tensor in state.items()}, "natsel.outcome": self.outcome.as_tensor()}
+        return {**{name: tensor.cpu() for name, tensor in state.items()}, "natsel.outcome": self.outputs.as_tensor()}
 
     def load_weights(self, weights: dict[str, Tensor]) -> Self:
         """Take up the weights of an earlier fit."""
         modules = [fresh(self.network, 0) for _ in range(self.members)]
         try:
-            outcome = Outcome.from_tensor(weights["natsel.outcome"])
+            outputs = outputs_from_tensor(weights["natsel.outcome"])
             own = {name: tensor for name, tensor in weights.items() if name != "natsel.outcome"}
             nn.ModuleList(modules).load_state_dict(own)
         except (KeyError, RuntimeError) as reason:
@@ -106,13 +102,31 @@ class Ensemble:
             raise ValueError(
                 f"weights: they do not fit {self.members} such networks ({found}); pass what weights() gave"
             ) from None
-        self.modules, self.outcome, self.epochs = [each.to(self.device).eval() for each in modules], outcome, []
+        self.modules, self.outputs, self.epochs = [each.to(self.device).eval() for each in modules], outputs, []
         return self
 
     def _fitted(self) -> list[nn.Module]:
         if not self.modules:
             raise ValueError("model: it has learnt nothing yet; fit the model first")
         return self.modules
+
+
+class Deterministic(Ensemble):
+    """An ensemble of one: a network as it is, which knows what it predicts but not how sure its parameters are.
+
+    Entropy, margin and the like can be read from its one draw; what needs several draws (BALD and its kin) cannot.
+
+    >>> import numpy as np
+    >>> from natsel.models import Training, mlp
+    >>> model = Deterministic(mlp(2, 2), Training(max_epochs=2), device="cpu")
+    >>> model.fit(Examples(np.eye(2), np.array([0, 1]))).believe(np.eye(2)).shape
+    (2, 1, 2)
+    """
+
+    def __init__(
+        self, network: Network, training: Training | None = None, device: torch.device | str | None = None
+    ) -> None:
+        super().__init__(network, 1, training, device)
 
 
 def worth_stacking(module: nn.Module, device: torch.device) -> bool:
@@ -135,51 +149,45 @@ def stacked(modules: list[nn.Module], labelled: Examples) -> Members | None:
 
     batched = vmap(one, randomness="different")
     state = [tensor.detach() for tensor in (*parameters.values(), *buffers.values())]
-    together = Members(
-        lambda inputs_M: batched(parameters, buffers, inputs_M),
-        skeleton.train,
-        list(parameters.values()),
-        state,
-        len(modules),
-    )
-    return together if _agrees(together, modules, labelled) else None
+    forward = lambda inputs_M: batched(parameters, buffers, inputs_M)  # noqa: E731
+    members = Members(forward, skeleton.train, list(parameters.values()), state, len(modules))
+    return members if _agrees(members, modules, labelled) else None
 
 
-def unstack(together: Members, modules: list[nn.Module]) -> None:
+def unstack(members: Members, modules: list[nn.Module]) -> None:
     """Give each module its own part of the stacked tensors."""
     for member, module in enumerate(modules):
         own = (*module.parameters(), *module.buffers())
-        for tensor, stack in zip(own, together.state, strict=True):
+        for tensor, stack in zip(own, members.state, strict=True):
             tensor.data.copy_(stack[member])
         module.eval()
 
 
-def _agrees(together: Members, modules: list[nn.Module], labelled: Examples) -> bool:
+def _agrees(members: Members, modules: list[nn.Module], labelled: Examples) -> bool:
     """Whether the stacked modules run, also in training, and say what the modules themselves say."""
     device = next(modules[0].parameters()).device
     inputs_B = as_inputs(labelled.inputs[:2], device)
     inputs_M_B = inputs_B.expand(len(modules), *inputs_B.shape)
-    before = [tensor.clone() for tensor in together.state]
+    before = [tensor.clone() for tensor in members.state]
     try:
-        together.mode(True)
+        members.mode(True)
         with seeded(0, device):
-            together.forward(inputs_M_B)
-        for tensor, saved in zip(together.state, before, strict=True):
+            members.forward(inputs_M_B)
+        for tensor, saved in zip(members.state, before, strict=True):
             tensor.copy_(saved)
-        together.mode(False)
+        members.mode(False)
         with torch.no_grad():
             alone = torch.stack([module.eval()(inputs_B) for module in modules])
-            return torch.allclose(together.forward(inputs_M_B), alone, rtol=1e-3, atol=1e-4)
+            return torch.allclose(members.forward(inputs_M_B), alone, rtol=1e-3, atol=1e-4)
     except (RuntimeError, ValueError):
         return False
 
 
-def _average(outcomes: list[Outcome]) -> Outcome:
-    """The members' outcomes differ only by the noise each has seen."""
-    noise = sum(outcome.noise for outcome in outcomes) / len(outcomes)
-    first = outcomes[0]
-    return Outcome(first.numbers, first.mean, first.scale, noise)
+def _with_mean_noise(outputs: list[LearnableOutputs]) -> LearnableOutputs:
+    """Those of one member: they differ only by the noise each has seen."""
+    noises = [each.noise for each in outputs if isinstance(each, Numbers)]
+    return replace(outputs[0], noise=sum(noises) / len(noises)) if isinstance(outputs[0], Numbers) else outputs[0]
 
 
-def _share(progress: Progress | None, number: int, members: int) -> Progress | None:
+def _share_of_progress(progress: Progress | None, number: int, members: int) -> Progress | None:
     return progress and (lambda done, total: progress(number * total + done, members * total))

@@ -1,9 +1,10 @@
-"""Predictions of trained networks, in chunks that keep to the memory budget.
+"""Outputs of trained networks, in chunks that keep to the memory budget.
 
-What a point takes is measured, not guessed: the outputs of every operation of one forward pass, added up.
+The memory for one point is measured: the bytes of the outputs of every operation of one forward pass, added up.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -30,9 +31,6 @@ def predict(
     count = len(inputs)
     if count == 0:
         raise ValueError("inputs: found none; pass at least one")
-    modes = [{part: part.training for part in module.modules()} for module in modules]
-    for module in modules:
-        module.eval()
 
     def work(part: slice) -> Tensor:
         chunk = inputs_of(modules[0], inputs[part], device)
@@ -42,15 +40,31 @@ def predict(
             progress(part.stop, count)
         return outputs_n_K_C
 
+    with evaluating(*modules), torch.no_grad():
+        first = inputs_of(modules[0], inputs[:1], device)
+        bytes_each = bytes_of(lambda: modules[0](first.clone()))
+        return chunked(work, count, bytes_each, device)
+
+
+@contextmanager
+def evaluating(*modules: nn.Module) -> Iterator[None]:
+    """A block in which modules are in evaluation mode (no batch statistics move); every part gets its own mode back.
+
+    >>> module = nn.Sequential(nn.Dropout())
+    >>> with evaluating(module):
+    ...     module[0].training
+    False
+    >>> module[0].training
+    True
+    """
+    before = [(part, part.training) for module in modules for part in module.modules()]
+    for module in modules:
+        module.eval()
     try:
-        with torch.no_grad():
-            first = inputs_of(modules[0], inputs[:1], device)
-            bytes_each = bytes_of(lambda: modules[0](first.clone()))
-            return chunked(work, count, bytes_each, device)
+        yield
     finally:
-        for mode in modes:
-            for part, training in mode.items():
-                part.training = training
+        for part, training in before:
+            part.training = training
 
 
 def bytes_of(work: Callable[[], object]) -> int:

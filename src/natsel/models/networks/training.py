@@ -1,11 +1,12 @@
-"""Training: a network learns from few labels, and stops by itself.
+"""Training a network on few labels, with early stopping.
 
 An epoch is a fixed number of samples drawn with replacement (so that 20 labels and 300 take equally many steps), or
-whole passes over the data. After each the network is measured on the validation set, without dropout or (as some
-published runs did) by the mean of a few draws of it. It stops when
-`patience` epochs in a row were no better than the best one, whose weights it then gets back. Better is: higher
-accuracy, or the same accuracy with a lower loss (numbers: a lower squared error). Without a validation set the training
-loss decides, and it stops as well once that is below `enough`.  Spec 03 and 04, recipes.
+whole passes over the data. After each epoch the network is measured on the validation set, without dropout or (as some
+published runs did) by the mean of a few draws of it. Training stops when `patience` epochs in a row were no better than
+the best one, whose weights the network then gets back. Better is: higher accuracy, or the same accuracy with a lower
+loss (numbers: a lower squared error). Without a validation set the training loss decides, and training stops as well
+once that is below `enough`.
+docs/theory/batchbald.md, 14; docs/theory/stochastic-batches.md, 9; Kirsch et al. 2019 and 2023.
 
 The loop trains M networks of one architecture side by side, whose tensors carry a leading axis M; one is M = 1. Given
 its seed a fit is reproducible on the same device, and it leaves no trace in the global random state.
@@ -13,7 +14,8 @@ its seed a fit is reproducible on the same device, and it leaves no trace in the
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +23,11 @@ from torch import Tensor, nn
 from natsel.data.examples import Examples
 from natsel.memory import rows_per_chunk
 from natsel.models.dropout.mask_plan import mean_outputs
+from natsel.models.networks.architectures import fresh, seeded
 from natsel.models.networks.inputs import as_device, as_inputs
-from natsel.models.networks.optimisers import stepper
-from natsel.models.networks.outcomes import Outcome
+from natsel.models.networks.outputs import Classes, LearnableOutputs, Numbers, SoftClasses, outputs_for_labels
 from natsel.models.networks.prediction import bytes_of
-from natsel.models.networks.randomness import seeded
-from natsel.models.protocol import Progress
+from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
 
 # Fewest samples of an epoch made of whole passes: 20 labels are gone through 52 times before each look at validation.
@@ -37,7 +38,7 @@ _PASSES = 1024
 class Training:
     """How a network is trained.
 
-    `epoch_samples`: samples an epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
+    `epoch_samples`: samples per epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
     `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (momentum 0.9).
     `validation_draws`: the validation set is judged by the mean of so many draws of dropout; 0: without dropout.
 
@@ -106,7 +107,7 @@ class Members:
     parameters: list[Tensor]
     state: list[Tensor]  # parameters and buffers, each with a leading axis M
     count: int = 1
-    judged: Callable[[Tensor], Tensor] | None = None  # as forward, where the validation set is judged by another way
+    validation_forward: Callable[[Tensor], Tensor] | None = None  # where the validation set needs another than forward
 
 
 def train(
@@ -129,15 +130,14 @@ def train(
     """
     device, training = as_device(device), training or Training()
     module.to(device)
-    judged = None
+    validation_forward = None
     if training.validation_draws and validation is not None and len(validation):
         mean = mean_outputs(module, validation.inputs, derive(seed, "validation"), training.validation_draws, device)
-        judged = lambda inputs_1: mean(inputs_1[0])[None]  # noqa: E731
+        validation_forward = lambda inputs_1: mean(inputs_1[0])[None]  # noqa: E731
     state = [tensor.detach()[None] for tensor in (*module.parameters(), *module.buffers())]
-    one = Members(
-        lambda inputs_1: module(inputs_1[0])[None], module.train, list(module.parameters()), state, judged=judged
-    )
-    return train_members(one, labelled, validation, training, [seed], device, progress)[0]
+    forward = lambda inputs_1: module(inputs_1[0])[None]  # noqa: E731
+    member = Members(forward, module.train, list(module.parameters()), state, validation_forward=validation_forward)
+    return train_members(member, labelled, validation, training, [seed], device, progress)[0]
 
 
 def train_members(
@@ -155,14 +155,14 @@ def train_members(
         raise ValueError(f"labelled: found {found}, so there is nothing to learn from; label some points first")
     if validation is not None and len(validation) and validation.labels is None:
         raise ValueError("validation: found no labels; leave it out or label it")
-    outcome = Outcome.of(labelled.labels)
-    learn = _ready(members, labelled, outcome, "labelled", device)
-    judge = replace(outcome, soft=False)  # labels to judge by are hard
-    check = _ready(members, validation, judge, "validation", device) if validation and len(validation) else None
+    outputs = outputs_for_labels(labelled.labels)
+    learn = _prepared(members, labelled, outputs, "labelled", device)
+    judge = Classes() if isinstance(outputs, SoftClasses) else outputs  # labels for validation are hard
+    check = _prepared(members, validation, judge, "validation", device) if validation and len(validation) else None
     learnable = [parameter for parameter in members.parameters if parameter.requires_grad]
     if not learnable:
         raise ValueError("network: has no parameters that learn; unfreeze some or pass another network")
-    step = stepper(learnable, training.optimiser, training.learning_rate, training.weight_decay)
+    optimiser = _optimiser(learnable, training)
     orders = [torch.Generator().manual_seed(derive(seed, "order")) for seed in seeds]
     history: list[list[Epoch]] = [[] for _ in seeds]
     best: list[Epoch | None] = [None for _ in seeds]
@@ -172,15 +172,15 @@ def train_members(
     with seeded(derive(seeds[0], "noise"), device), _reproducible():
         for number in range(training.max_epochs):
             order_M_S = torch.stack([_order(len(labelled), training, generator) for generator in orders]).to(device)
-            loss_M = _go_through(members, learn, outcome, order_M_S, training.batch, step)
+            loss_M = _train_epoch(members, learn, outputs, order_M_S, training.batch, optimiser)
             rows = [loss_M, *_measure(members, check, judge)] if check else [loss_M]
             for member, row in enumerate(torch.stack(rows, 1).tolist()):  # the only wait for the device in an epoch
                 if member in learning:
-                    epoch = Epoch(number, *row[: 2 if outcome.numbers else 3])
+                    epoch = Epoch(number, *row[: 2 if isinstance(outputs, Numbers) else 3])
                     history[member].append(epoch)
                     before = best[member]
                     if before is None or epoch.merit > before.merit:
-                        best[member] = _sound(epoch)
+                        best[member] = _checked_finite(epoch)
                         for saved, tensor in zip(kept, members.state, strict=True):
                             saved[member] = tensor[member]
                     elif number - before.number >= training.patience:
@@ -196,6 +196,57 @@ def train_members(
     return history
 
 
+def trained(
+    network: Any,
+    labelled: Examples,
+    validation: Examples | None,
+    training: Training | None,
+    *,
+    seed: int,
+    device: torch.device,
+    progress: Progress | None = None,
+) -> tuple[nn.Module, LearnableOutputs, list[Epoch]]:
+    """A trained module, what its outputs mean, and its epochs, from whatever makes a network.
+
+    `network` is a module or a function that makes one (trained afresh), or a model with one network
+    (`natsel.models.Dropout`, `Deterministic`), which is fitted as it would be by itself.
+
+    >>> import numpy as np
+    >>> examples = Examples(np.eye(2), np.array([0, 1]))
+    >>> settings = {"seed": 0, "device": torch.device("cpu")}
+    >>> module, outputs, epochs = trained(nn.Linear(2, 2), examples, None, Training(max_epochs=3), **settings)
+    >>> outputs, len(epochs)
+    (Classes(), 3)
+    """
+    if isinstance(network, Model) and not isinstance(network, nn.Module):
+        model: Any = network
+        model.fit(labelled, validation, seed=seed, progress=progress)
+        module = only_module(model).to(device)
+        epochs = model.epochs[0] if model.epochs and isinstance(model.epochs[0], list) else list(model.epochs)
+    else:
+        module = fresh(network, seed).to(device)
+        epochs = train(module, labelled, validation, training, seed=seed, device=device, progress=progress)
+    return module.eval(), trained_outputs(labelled, epochs), epochs
+
+
+def only_module(model: Any) -> nn.Module:
+    """The one network of a fitted model, or a module as it is.
+
+    >>> only_module(nn.Linear(2, 2))
+    Linear(in_features=2, out_features=2, bias=True)
+    """
+    if isinstance(model, nn.Module):
+        return model
+    found = getattr(model, "modules", None) or [getattr(model, "module", None)]
+    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], nn.Module):
+        return found[0]
+    count = len(found) if isinstance(found, list) and found[0] is not None else "none"
+    raise ValueError(
+        f"network: expected a model with one trained network, found {count} in {type(model).__name__}; pass a module,"
+        " or a fitted natsel.models.Deterministic or Dropout"
+    )
+
+
 def kept_epoch(epochs: list[Epoch]) -> Epoch:
     """The epoch whose weights a training came back to.
 
@@ -205,15 +256,15 @@ def kept_epoch(epochs: list[Epoch]) -> Epoch:
     return max(epochs, key=lambda epoch: epoch.merit)
 
 
-def outcome_of(labelled: Examples, epochs: list[Epoch]) -> Outcome:
+def trained_outputs(labelled: Examples, epochs: list[Epoch]) -> LearnableOutputs:
     """What the outputs of a network trained on these examples mean, with the noise its training showed."""
     best = kept_epoch(epochs)
     error = best.loss if best.validation_loss is None else best.validation_loss
-    return Outcome.of(labelled.labels).with_noise(error)
+    return outputs_for_labels(labelled.labels).with_noise(error)
 
 
 @dataclass(frozen=True)
-class _Ready:
+class _Prepared:
     """Examples on the device, as the loop takes them."""
 
     inputs_N: Tensor
@@ -221,7 +272,9 @@ class _Ready:
     rows: int  # how many make a chunk where only outputs are wanted
 
 
-def _ready(members: Members, examples: Examples, outcome: Outcome, name: str, device: torch.device) -> _Ready:
+def _prepared(
+    members: Members, examples: Examples, outputs: LearnableOutputs, name: str, device: torch.device
+) -> _Prepared:
     inputs_N = as_inputs(examples.inputs, device)
     one_M = inputs_N[:1].expand(members.count, 1, *inputs_N.shape[1:])
     members.mode(False)
@@ -233,35 +286,54 @@ def _ready(members: Members, examples: Examples, outcome: Outcome, name: str, de
             f"network: expected outputs of shape (points, classes), found {tuple(shape[1:])} for one point;"
             " end it with a linear layer"
         )
-    outcome.check(shape[-1], examples.labels, name)
-    return _Ready(inputs_N, outcome.targets(examples.labels, device), rows_per_chunk(bytes_each, device))
+    outputs.check(shape[-1], examples.labels, name)
+    return _Prepared(inputs_N, outputs.targets(examples.labels, device), rows_per_chunk(bytes_each, device))
 
 
-def _go_through(
-    members: Members, ready: _Ready, outcome: Outcome, order_M_S: Tensor, batch: int, step: Callable[[], None]
+def _optimiser(parameters: list[Tensor], training: Training) -> torch.optim.Optimizer:
+    settings: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    if training.optimiser == "sgd":
+        return torch.optim.SGD(parameters, momentum=0.9, **settings)
+    alike = {(parameter.dtype, parameter.device.type) for parameter in parameters}
+    # One call for all parameters instead of several for each: a step of a small network takes a fraction of the time.
+    fused = alike in ({(torch.float32, "cpu")}, {(torch.float32, "cuda")}) or None
+    kind = torch.optim.Adam if training.optimiser == "adam" else torch.optim.AdamW
+    return kind(parameters, fused=fused, **settings)
+
+
+def _train_epoch(
+    members: Members,
+    examples: _Prepared,
+    outputs: LearnableOutputs,
+    order_M_S: Tensor,
+    batch: int,
+    optimiser: torch.optim.Optimizer,
 ) -> Tensor:
     """One epoch of learning; the mean loss of each member."""
     members.mode(True)
     total_M = torch.zeros(members.count, device=order_M_S.device)
     for part_M_B in order_M_S.tensor_split(-(-order_M_S.shape[1] // batch), dim=1):  # batches as even as can be
-        loss_M_B = outcome.loss(members.forward(ready.inputs_N[part_M_B]), ready.targets_N[part_M_B])
+        loss_M_B = outputs.loss(members.forward(examples.inputs_N[part_M_B]), examples.targets_N[part_M_B])
         torch.autograd.backward(loss_M_B.mean(1).sum())
-        step()
+        optimiser.step()
+        optimiser.zero_grad()
         total_M += loss_M_B.detach().sum(1)
     members.mode(False)
     return total_M / order_M_S.shape[1]
 
 
 @torch.no_grad()
-def _measure(members: Members, ready: _Ready, outcome: Outcome) -> tuple[Tensor, Tensor]:
+def _measure(members: Members, examples: _Prepared, outputs: LearnableOutputs) -> tuple[Tensor, Tensor]:
     """Loss and accuracy of each member, without dropout."""
-    count, device = len(ready.targets_N), ready.targets_N.device
+    count, device = len(examples.targets_N), examples.targets_N.device
     loss_M, right_M = torch.zeros(2, members.count, device=device)
-    for start in range(0, count, ready.rows):
-        inputs_B, targets_B = (each[start : start + ready.rows] for each in (ready.inputs_N, ready.targets_N))
+    forward = members.validation_forward or members.forward
+    for start in range(0, count, examples.rows):
+        part = slice(start, start + examples.rows)
+        inputs_B, targets_B = examples.inputs_N[part], examples.targets_N[part]
         targets_M_B = targets_B.expand(members.count, -1)
-        outputs_M_B_C = (members.judged or members.forward)(inputs_B.expand(members.count, *inputs_B.shape))
-        loss_M += outcome.loss(outputs_M_B_C, targets_M_B).sum(1)
+        outputs_M_B_C = forward(inputs_B.expand(members.count, *inputs_B.shape))
+        loss_M += outputs.loss(outputs_M_B_C, targets_M_B).sum(1)
         right_M += (outputs_M_B_C.argmax(-1) == targets_M_B).sum(1)
     return loss_M / count, right_M / count
 
@@ -273,7 +345,7 @@ def _order(count: int, training: Training, generator: torch.Generator) -> Tensor
     return torch.cat([torch.randperm(count, generator=generator) for _ in range(-(-_PASSES // count))])
 
 
-def _sound(epoch: Epoch) -> Epoch:
+def _checked_finite(epoch: Epoch) -> Epoch:
     if not all(abs(value) < float("inf") for value in epoch.merit):
         raise ValueError(
             f"training: the loss became {epoch.merit[1]} in epoch {epoch.number + 1}; lower learning_rate or scale the"

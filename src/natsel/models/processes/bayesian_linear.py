@@ -4,7 +4,8 @@
     w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   mean = φ(x)·m,   features = φ(x) A
 
 The features are the same functions of x in every call, so that beliefs about pool and targets combine. Everything is
-exact: EIG, EPIG and JEPIG read from the belief are those of the model.  Spec 06, Q8 and property 22.
+exact: EIG, EPIG and JEPIG read from the belief are those of the model.
+docs/theory/epig-jepig.md, 6 and 9; MacKay 1992.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from torch import Tensor
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples
 from natsel.memory import chunked
-from natsel.models.processes.joint_features import Array, named, numbers_of, rows_of
+from natsel.models.fingerprints import fingerprint
+from natsel.models.rows import Array, numbers_of, rows_of
 
 
 class BayesianLinear:
@@ -66,9 +68,8 @@ class BayesianLinear:
         self._factor_D_D = torch.linalg.cholesky(precision_D_D)
         pull_D = design_N_D.T @ torch.from_numpy(labels_N) / noise
         self.mean_D = torch.cholesky_solve(pull_D[:, None], self._factor_D_D)[:, 0]
-        self._draws_id = named(
-            "bayesian-linear", prior, noise, self.intercept, rows_N, labels_N, self._factor_D_D.numpy()
-        )
+        decided_by = prior, noise, self.intercept, rows_N, labels_N, self._factor_D_D.numpy()
+        self._draws_id = f"bayesian-linear:{fingerprint(*decided_by)}"
         return self
 
     def believe(self, inputs: Any) -> GaussianFeatures:
@@ -79,7 +80,7 @@ class BayesianLinear:
         mean_N = torch.empty(len(inputs), dtype=torch.float64)
 
         def work(part: slice) -> Tensor:
-            design_n_D = self._design(self._rows(inputs[part]))
+            design_n_D = self._design(rows_of(inputs[part], self._columns))
             mean_N[part] = design_n_D @ self.mean_D
             found: Tensor = torch.linalg.solve_triangular(self._factor_D_D, design_n_D.T, upper=False).T
             return found
@@ -88,18 +89,10 @@ class BayesianLinear:
         return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
 
     def predictive(self, inputs: Any) -> GaussianSamples:
-        """What labels are expected: one Gaussian an input, posterior variance and noise together."""
+        """What labels are expected: one Gaussian per input, posterior variance and noise together."""
         belief = self.believe(inputs)
         variance_N = belief.features_N_D.square().sum(1) + belief.noise_N
         return GaussianSamples(belief.mean_N[:, None], variance_N[:, None])
-
-    def _rows(self, inputs: Any) -> Array:
-        rows_N = rows_of(inputs)
-        if rows_N.shape[1] != self._columns:
-            raise ValueError(
-                f"inputs: fitted to rows of {self._columns} numbers, found {rows_N.shape[1]}; pass the same features"
-            )
-        return rows_N
 
     def _design(self, rows_N: Array) -> Tensor:
         columns = rows_N if self.basis is None else np.asarray(self.basis(rows_N), dtype=np.float64)

@@ -5,7 +5,8 @@
 
 A Gaussian process has no parameters to share between calls: its features and draws belong to the inputs of one call.
 Pool and targets are believed about together (`believe_together`, or `natsel.models.believe_both`), and beliefs from two
-calls bear different `draws_id`, so that they are not combined by mistake.  Spec 06, Q3c, Q5e and A2.
+calls bear different `draws_id`, so that they are not combined by mistake.
+docs/theory/epig-jepig.md, 6.
 """
 
 from abc import ABC, abstractmethod
@@ -22,16 +23,8 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples
 from natsel.memory import chunked
-from natsel.models.processes.joint_features import (
-    Array,
-    Covariance,
-    joint_draws,
-    named,
-    numbers_of,
-    pivoted_cholesky,
-    posterior_covariance,
-    rows_of,
-)
+from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
+from natsel.models.rows import Array, numbers_of, rows_of
 from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
@@ -48,7 +41,7 @@ def is_gaussian_process(estimator: Any) -> bool:
     return isinstance(last, GaussianProcessRegressor | GaussianProcessClassifier)
 
 
-class GaussianProcess:
+class GaussianProcess(JointProcess):
     """A Gaussian process of scikit-learn as a model that believes.
 
     `estimator` is never changed: every fit clones it. `noise` is the variance of labels around the latent function, in
@@ -63,6 +56,8 @@ class GaussianProcess:
     >>> pool.draws_id == targets.draws_id, len(pool), len(targets)
     (True, 2, 1)
     """
+
+    kind = "gp"
 
     def __init__(self, estimator: Any, *, noise: float | None = None, draws: int = 1000) -> None:
         if not is_gaussian_process(estimator):
@@ -107,19 +102,8 @@ class GaussianProcess:
         self._fit_id = (kernel, self.noise, self.draws, seed, rows_N, labels_N)
         return self
 
-    def believe(self, inputs: Any) -> Belief:
-        """A joint belief about these inputs; those of another call are not to be combined with it."""
-        return self._believe(self._rows(inputs))
-
-    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]:
-        """Beliefs about pool and targets in one space of features, or from the same joint draws."""
-        pool_N, targets_M = self._rows(pool_inputs), self._rows(target_inputs)
-        both = self._believe(np.concatenate([pool_N, targets_M]))
-        split = len(pool_N)
-        return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M)))
-
     def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
-        """What labels are expected, one row an input: a Gaussian, or the estimator's own class probabilities."""
+        """What labels are expected, one row per input: a Gaussian, or the estimator's own class probabilities."""
         rows_N = self._rows(inputs)
         posterior = self._fitted()
         if not self.regression:
@@ -127,38 +111,22 @@ class GaussianProcess:
         mean_N, variance_N = posterior.moments(rows_N)
         return GaussianSamples(mean_N[:, None], (variance_N + posterior.noise(rows_N))[:, None])
 
-    def _believe(self, rows_N: Array) -> Belief:
+    def _joint_belief(self, rows_N: Array) -> Belief:
         posterior = self._fitted()
         mean_N, variance_N = posterior.moments(rows_N)
         noise_N = posterior.noise(rows_N)
         tolerance = _TOLERANCE * float(noise_N.min()) if len(rows_N) else 0.0
         features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
-        draws_id = named("gp", *self._fit_id, rows_N)
+        draws_id = self._draws_id(rows_N)
         if self.regression:
             return GaussianFeatures(features_N_D, noise_N, draws_id, mean=mean_N)
-        latent = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
-
-        def work(part: slice) -> Tensor:
-            latent_n_K = latent(part)
-            sides = torch.stack([-latent_n_K, latent_n_K], 2)
-            return torch.nn.functional.logsigmoid(sides).float()
-
-        log_probs_N_K_C = chunked(work, len(rows_N), 48 * self.draws, torch.device("cpu"))
-        return CategoricalSamples(log_probs_N_K_C, draws_id=draws_id)
+        logsigmoid = torch.nn.functional.logsigmoid
+        return self._two_classes(mean_N, features_N_D, logsigmoid, 48, draws_id)
 
     def _fitted(self) -> "_Posterior":
         if self._posterior is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
         return self._posterior
-
-    def _rows(self, inputs: Any) -> Array:
-        self._fitted()
-        rows_N = rows_of(inputs)
-        if rows_N.shape[1] != self._columns:
-            raise ValueError(
-                f"inputs: fitted to rows of {self._columns} numbers, found {rows_N.shape[1]}; pass the same features"
-            )
-        return rows_N
 
 
 class _Posterior(ABC):
@@ -185,7 +153,7 @@ class _Posterior(ABC):
 
     @abstractmethod
     def taken(self, cross_n_N: Array) -> Array:
-        """v(x), a column an input."""
+        """v(x), one column per input."""
 
     @abstractmethod
     def mean(self, cross_n_N: Array) -> Array:

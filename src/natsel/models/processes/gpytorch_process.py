@@ -7,7 +7,8 @@
 The process is made afresh from the examples of every fit and trained on all of them at once, an exact one by its
 marginal likelihood, a variational one by its evidence lower bound. As with all processes, features and draws belong to
 the inputs of one call: `believe_together` puts pool and targets into one. The covariance of a call is held whole, so
-that its inputs are limited by the memory budget.  Spec 06, Q3c, Q5e and A2.
+that its inputs are limited by the memory budget.
+docs/theory/epig-jepig.md, 6.
 """
 
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples
-from natsel.memory import chunked, require
-from natsel.models.processes.joint_features import joint_draws, named, numbers_of, pivoted_cholesky, rows_of
+from natsel.memory import require
+from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
+from natsel.models.rows import Array, numbers_of, rows_of
 from natsel.seeds import derive
 
 Make = Callable[[Tensor, Tensor], tuple[Any, Any]]
@@ -30,7 +32,7 @@ Make = Callable[[Tensor, Tensor], tuple[Any, Any]]
 _TOLERANCE = 1e-9
 
 
-class GPyTorch:
+class GPyTorch(JointProcess):
     """A GPyTorch process and its likelihood as a model that believes.
 
     `make(inputs, labels)` returns them, untrained; `steps` of Adam with `learning_rate` train them (0: used as made).
@@ -42,6 +44,8 @@ class GPyTorch:
 
         model = natsel.models.GPyTorch(make)
     """
+
+    kind = "gpytorch"
 
     def __init__(self, make: Make, *, steps: int = 200, learning_rate: float = 0.05, draws: int = 1000) -> None:
         if not callable(make):
@@ -57,12 +61,7 @@ class GPyTorch:
         self.likelihood: Any = None
 
     def fit(
-        self,
-        labelled: Examples,
-        validation: Examples | None = None,
-        *,
-        seed: int = 0,
-        progress: Progress | None = None,
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Make a process and train it; `seed` decides what it starts from, and the joint draws."""
         gpytorch = _gpytorch()
@@ -88,20 +87,10 @@ class GPyTorch:
         self._fit_id = (self.draws, seed, rows_N, labels_N, *weights)
         return self
 
-    def believe(self, inputs: Any) -> Belief:
-        """A joint belief about these inputs; those of another call are not to be combined with it."""
-        return self._believe(self._rows(inputs))
-
-    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]:
-        """Beliefs about pool and targets in one space of features, or from the same joint draws."""
-        both = self._believe(torch.cat([self._rows(pool_inputs), self._rows(target_inputs)]))
-        split = len(pool_inputs)
-        return both[:split], both[split:].with_ids(np.arange(len(both) - split))
-
     def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
-        """What labels are expected, one row an input."""
-        rows_N = self._rows(inputs)
-        with torch.no_grad(), _exactly():
+        """What labels are expected, one row per input."""
+        rows_N = torch.from_numpy(self._rows(inputs))
+        with torch.no_grad(), _exact_cholesky():
             latent = self.process(rows_N)
             mean_N, variance_N = latent.mean, latent.variance.clamp_min(0)
         if self.regression:
@@ -128,43 +117,26 @@ class GPyTorch:
             if progress is not None:
                 progress(step + 1, self.steps)
 
-    def _believe(self, rows_N: Tensor) -> Belief:
-        count = len(rows_N)
+    def _joint_belief(self, rows_N_D: Array) -> Belief:
+        rows_N, count = torch.from_numpy(rows_N_D), len(rows_N_D)
         require(
             4 * 8 * count**2,
             f"inputs: four matrices of {count} × {count} for the covariance of {count} of them",
             "ask about fewer at a time (candidates=)",
         )
-        with torch.no_grad(), _exactly():
+        with torch.no_grad(), _exact_cholesky():
             latent = self.process(rows_N)
             mean_N, covariance_N_N = latent.mean.detach(), latent.covariance_matrix.detach()
         variance_N = covariance_N_N.diagonal().clamp_min(0)
         noise = self._noise() if self.regression else 1.0
         features_N_D = pivoted_cholesky(variance_N, lambda i, j: covariance_N_N[i][:, j], _TOLERANCE * noise)
-        draws_id = named("gpytorch", *self._fit_id, rows_N.numpy())
+        draws_id = self._draws_id(rows_N_D)
         if self.regression:
             return GaussianFeatures(features_N_D, noise, draws_id, mean=mean_N)
-        values = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
-
-        def work(part: slice) -> Tensor:
-            latent_n_K = values(part)
-            log_probs: Tensor = torch.special.log_ndtr(torch.stack([-latent_n_K, latent_n_K], 2))
-            return log_probs.float()
-
-        return CategoricalSamples(chunked(work, count, 64 * self.draws, torch.device("cpu")), draws_id=draws_id)
+        return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, draws_id)
 
     def _noise(self) -> float:
         return float(self.likelihood.noise.detach())
-
-    def _rows(self, inputs: Any) -> Tensor:
-        if self.process is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-        rows_N = torch.from_numpy(rows_of(inputs))
-        if rows_N.shape[1] != self._columns:
-            raise ValueError(
-                f"inputs: fitted to rows of {self._columns} numbers, found {rows_N.shape[1]}; pass the same features"
-            )
-        return rows_N
 
 
 def _gpytorch() -> Any:
@@ -175,6 +147,6 @@ def _gpytorch() -> Any:
     return gpytorch
 
 
-def _exactly() -> Any:
+def _exact_cholesky() -> Any:
     """Settings under which GPyTorch factorises instead of iterating: no random probes, no tolerance."""
     return _gpytorch().settings.max_cholesky_size(1 << 30)

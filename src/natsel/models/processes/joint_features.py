@@ -6,21 +6,24 @@
 
 Pivoted Cholesky takes the input whose variance is least explained so far, until none has more left than a tolerance
 that labels cannot show. Smooth kernels need few columns however many inputs there are, and no matrix of all pairs is
-made. Features belong to the inputs of one call: other inputs, other axes, and so another `draws_id`.  Spec 06, A2.
+made. Features belong to the inputs of one call: other inputs, other axes, and so another `draws_id`.
+docs/theory/epig-jepig.md, 6.
 """
 
-import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.memory import require
-
-Array = np.ndarray[Any, Any]
+from natsel.beliefs import Belief, CategoricalSamples
+from natsel.memory import chunked, require
+from natsel.models.fingerprints import fingerprint
+from natsel.models.rows import Array, rows_of
+from natsel.seeds import derive
 
 Covariance = Callable[[Tensor, Tensor], Tensor]
 """A block of a covariance matrix, at positions of rows and of columns."""
@@ -94,7 +97,7 @@ def _check_room(rank: int, count: int) -> None:
 
 
 def posterior_covariance(prior: Covariance, taken_n_N: Tensor, scale: float = 1.0) -> Covariance:
-    """Blocks of scale² (k(x, x') − v(x)·v(x')) from those of the prior and the vectors v, a column each.
+    """Blocks of scale² (k(x, x') − v(x)·v(x')) from those of the prior and the vectors v, one column each.
 
     >>> prior = lambda i, j: torch.eye(2)[i][:, j]
     >>> posterior_covariance(prior, torch.tensor([[0.6, 0.0]]))(torch.tensor([0]), torch.tensor([0, 1]))
@@ -114,41 +117,49 @@ def joint_draws(mean_N: Tensor, features_N_D: Tensor, draws: int, seed: int) -> 
     return lambda part: mean_N[part, None] + features_N_D[part] @ normal_D_K
 
 
-def rows_of(inputs: Any, name: str = "inputs") -> Array:
-    """Inputs as rows of float64: flattened, images scaled to [0, 1].
+class JointProcess(ABC):
+    """A process whose features and draws belong to the inputs of one call.
 
-    >>> rows_of(np.array([[0, 255]], dtype=np.uint8))
-    array([[0., 1.]])
+    Subclasses set `kind` for names, and in `fit` the number of columns of inputs, the seed of the joint draws and
+    everything else that decides the posterior (`_fit_id`).
     """
-    array = inputs.detach().cpu().numpy() if isinstance(inputs, Tensor) else np.asarray(inputs)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected numbers, found {array.dtype}; embed texts and categories first")
-    scale = 255.0 if array.dtype == np.uint8 else 1.0
-    rows: Array = array.reshape(len(array), int(np.prod(array.shape[1:]))).astype(np.float64) / scale
-    if not np.isfinite(rows).all():
-        row = int(np.flatnonzero(~np.isfinite(rows).all(1))[0])
-        raise ValueError(f"{name}: found NaN or infinity in row {row}; fill or leave out such values")
-    return rows
 
+    kind: ClassVar[str]
+    draws: int
+    _columns: int
+    _seed: int
+    _fit_id: tuple[Any, ...] | None = None
 
-def numbers_of(labels: Any, name: str = "labels") -> Array:
-    """Labels as one vector of finite float64."""
-    numbers: Array = np.asarray(labels, dtype=np.float64)
-    if numbers.ndim != 1 or not np.isfinite(numbers).all():
-        raise ValueError(f"{name}: expected one finite number an example, found shape {numbers.shape}; check them")
-    return numbers
+    @abstractmethod
+    def _joint_belief(self, rows_N_D: Array) -> Belief: ...
 
+    def believe(self, inputs: Any) -> Belief:
+        """A joint belief about these inputs; beliefs from another call are not to be combined with it."""
+        return self._joint_belief(self._rows(inputs))
 
-def named(kind: str, *parts: Any) -> str:
-    """A name for draws: everything that decides them, hashed.
+    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]:
+        """Beliefs about pool and targets in one space of features, or from the same joint draws."""
+        pool_N_D, targets_M_D = self._rows(pool_inputs), self._rows(target_inputs)
+        both, split = self._joint_belief(np.concatenate([pool_N_D, targets_M_D])), len(pool_N_D)
+        return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M_D)))
 
-    >>> named("gp", 1, np.zeros(2)) == named("gp", 1, np.zeros(2))
-    True
-    """
-    digest = hashlib.blake2b(digest_size=12)
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            digest.update(repr(part.shape).encode() + np.ascontiguousarray(part).tobytes())
-        else:
-            digest.update(repr(part).encode())
-    return f"{kind}:{digest.hexdigest()}"
+    def _rows(self, inputs: Any) -> Array:
+        if self._fit_id is None:
+            raise ValueError("model: it has not learnt anything yet; fit the model first")
+        return rows_of(inputs, self._columns)
+
+    def _draws_id(self, rows_N_D: Array) -> str:
+        return f"{self.kind}:{fingerprint(*(self._fit_id or ()), rows_N_D)}"
+
+    def _two_classes(
+        self, mean_N: Tensor, features_N_D: Tensor, log_link: Callable[[Tensor], Tensor], bytes_per_draw: int, name: str
+    ) -> CategoricalSamples:
+        """Classes 0 and 1 with log probabilities log_link(−f) and log_link(f), from joint draws of f."""
+        latent = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
+
+        def work(part: slice) -> Tensor:
+            latent_n_K = latent(part)
+            return log_link(torch.stack([-latent_n_K, latent_n_K], 2)).float()
+
+        log_probs_N_K_C = chunked(work, len(mean_N), bytes_per_draw * self.draws, torch.device("cpu"))
+        return CategoricalSamples(log_probs_N_K_C, draws_id=name)

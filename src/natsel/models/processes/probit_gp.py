@@ -6,7 +6,7 @@
 Each label's likelihood is replaced by a Gaussian site with the moments it has under all others, one after the other
 until nothing moves (Rasmussen and Williams 2006, algorithms 3.5 and 3.6). The kernel stays as given. Beliefs are joint
 draws of the latent function over the inputs of one call; `predictive` and `bald` are closed forms that need none.
-Spec 06, Q1.4, A2 and the two-bells recipe.
+docs/theory/epig-jepig.md, 2, 6 and 13.
 """
 
 import math
@@ -21,15 +21,8 @@ from natsel.beliefs import CategoricalSamples
 from natsel.data.examples import Examples
 from natsel.information.gaussian_predictive import probit_bald
 from natsel.memory import chunked
-from natsel.models.processes.joint_features import (
-    Array,
-    joint_draws,
-    named,
-    pivoted_cholesky,
-    posterior_covariance,
-    rows_of,
-)
-from natsel.seeds import derive
+from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky, posterior_covariance
+from natsel.models.rows import Array, rows_of
 
 _SWEEPS = 200
 _SETTLED = 1e-10
@@ -48,8 +41,8 @@ class Sites:
     sweeps: int
 
 
-class ProbitGP:
-    """Two classes, a squared exponential kernel that stays as it is, K joint draws a belief.
+class ProbitGP(JointProcess):
+    """Two classes, a squared exponential kernel that stays as it is, K joint draws per belief.
 
     >>> labelled = Examples(np.array([[-1.0], [1.0]]), np.array([0, 1]))
     >>> model = ProbitGP(draws=100).fit(labelled)
@@ -59,6 +52,7 @@ class ProbitGP:
     True
     """
 
+    kind = "probit-gp"
     regression = False
 
     def __init__(self, variance: float = 10.0, length: float = 1.0, draws: int = 1000) -> None:
@@ -77,43 +71,28 @@ class ProbitGP:
             raise ValueError(
                 "labels: a probit process takes the two classes 0 and 1; for more use natsel.models.Dropout or Sklearn"
             )
-        self._inputs_N, self._seed = torch.from_numpy(rows_N), seed
+        self._inputs_N, self._columns, self._seed = torch.from_numpy(rows_N), rows_N.shape[1], seed
         kernel_N_N = self._kernel(self._inputs_N, self._inputs_N).numpy()
         self.sites = propagate(kernel_N_N, np.where(labels_N == 1, 1.0, -1.0))
         self._fit_id = (self.variance, self.length, self.draws, seed, rows_N, labels_N.astype(np.int64))
         return self
 
-    def believe(self, inputs: Any) -> CategoricalSamples:
-        """K joint draws over these inputs; those of another call are not to be combined with them."""
-        rows_N = self._rows(inputs)
+    def _joint_belief(self, rows_N_D: Array) -> CategoricalSamples:
+        rows_N = torch.from_numpy(rows_N_D)
         mean_N, variance_N = self._moments(rows_N)
         covariance = posterior_covariance(lambda i, j: self._kernel(rows_N[i], rows_N[j]), self._taken(rows_N))
         features_N_D = pivoted_cholesky(variance_N, covariance, _TOLERANCE * self.variance)
-        latent = joint_draws(mean_N, features_N_D, self.draws, derive(self._seed, "draws"))
-
-        def work(part: slice) -> Tensor:
-            latent_n_K = latent(part)
-            log_probs: Tensor = torch.special.log_ndtr(torch.stack([-latent_n_K, latent_n_K], 2))
-            return log_probs.float()
-
-        log_probs_N_K_C = chunked(work, len(rows_N), 64 * self.draws, torch.device("cpu"))
-        return CategoricalSamples(log_probs_N_K_C, draws_id=named("probit-gp", *self._fit_id, rows_N.numpy()))
-
-    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[CategoricalSamples, CategoricalSamples]:
-        """Beliefs about pool and targets from the same joint draws."""
-        both = self.believe(torch.cat([self._rows(pool_inputs), self._rows(target_inputs)]))
-        split = len(pool_inputs)
-        return both[:split], both[split:].with_ids(np.arange(len(both) - split))
+        return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, self._draws_id(rows_N_D))
 
     def predictive(self, inputs: Any) -> CategoricalSamples:
         """The mean prediction Φ(mean/√(1 + variance)) of every input, as one draw."""
-        mean_N, variance_N = self._moments(self._rows(inputs))
+        mean_N, variance_N = self._moments(torch.from_numpy(self._rows(inputs)))
         latent_N = mean_N / (variance_N + 1).sqrt()
         return CategoricalSamples(torch.special.log_ndtr(torch.stack([-latent_N, latent_N], 1))[:, None, :])
 
     def bald(self, inputs: Any) -> Tensor:
         """BALD of every input by quadrature over its latent value, without draws."""
-        return probit_bald(*self._moments(self._rows(inputs)))
+        return probit_bald(*self._moments(torch.from_numpy(self._rows(inputs))))
 
     def _moments(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
         sites = self._fitted()
@@ -142,14 +121,6 @@ class ProbitGP:
         if self.sites is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
         return self.sites
-
-    def _rows(self, inputs: Any) -> Tensor:
-        self._fitted()
-        rows_N = torch.from_numpy(rows_of(inputs))
-        if rows_N.shape[1] != self._inputs_N.shape[1]:
-            fitted = self._inputs_N.shape[1]
-            raise ValueError(f"inputs: fitted to rows of {fitted} numbers, found {rows_N.shape[1]}; pass the same")
-        return rows_N
 
 
 def propagate(kernel_N_N: Array, signs_N: Array) -> Sites:

@@ -7,6 +7,7 @@ from natsel import information as info
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.information.mutual import share_of_others
 from natsel.memory import chunked
+from natsel.objectives.objective import Reading
 from natsel.objectives.plain import (
     Entropy,
     ExpectedEntropy,
@@ -19,7 +20,6 @@ from natsel.objectives.plain import (
     Variance,
     VariationRatio,
 )
-from natsel.objectives.protocol import Reading
 from natsel.objectives.readings.gaussian.conditioned_points import points_of
 from natsel.objectives.readings.pointwise import pointwise
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief
 from natsel.capabilities import Capability
-from natsel.objectives.protocol import Objective, Reading, serves
+from natsel.objectives.objective import Objective, Reading, serves
 
 
 class Pointwise:
@@ -23,7 +23,7 @@ class Pointwise:
         self.scores_N = type(self).score(objective, belief, reading).double()
 
     def scores(self) -> Tensor:
-        """One score a point, bigger is better."""
+        """One score per point, bigger is better."""
         return self.scores_N
 
     def value(self, positions: Tensor) -> float:

@@ -3,8 +3,9 @@
     gain_n = Σ_m v_m ( H(r_m Q_n) − r_m·h_n ),     Q_n = p(y|x_n,ω),  h_n = H[Y|x_n,ω]
 
 The state is the rows of `weighted_posteriors` in float64. A search that only has to rank candidates may read the
-gains term by term (one term a row) from fewer rows in float32, at several levels: same rows for all candidates, so
-that differences between candidates are known far better than the gains themselves.  Spec 03, 5–7; spec 03b.
+gains term by term (one term per row) from fewer rows in float32, at several levels: same rows for all candidates, so
+that differences between candidates are known far better than the gains themselves.
+docs/theory/batchbald.md, 8 to 10; Kirsch et al. 2019.
 """
 
 import math
@@ -20,7 +21,7 @@ from natsel.capabilities import Capability
 from natsel.information.enumeration import labellings
 from natsel.information.weighted_posteriors import (
     Children,
-    Rows,
+    WeightedPosteriors,
     expand,
     gains,
     grow,
@@ -33,7 +34,7 @@ from natsel.information.weighted_posteriors import (
 )
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
 # A CPU pays for arithmetic, and a row tells more where there are many classes; an accelerator pays for every call.
@@ -65,7 +66,7 @@ class CategoricalEIG:
         self._pending: tuple[Children, float] | None = None
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> WeightedPosteriors:
         """The posteriors after the points added, built when first asked for: the last pick of a batch never is."""
         if self._pending is not None:
             children, offset = self._pending
@@ -134,7 +135,7 @@ class CategoricalEIG:
     # What follows serves searches that race candidates against each other on few rows first.
 
     @property
-    def worth_racing(self) -> bool:
+    def prefers_racing(self) -> bool:
         """Whether gains are estimates, or float64 on all rows for all points would take more than milliseconds."""
         count, draws, classes = self.belief.shape
         return not self.exact or count * draws * classes * self.rows.count > 1 << 24
@@ -145,7 +146,7 @@ class CategoricalEIG:
         return len(self.levels)
 
     @cached_property
-    def levels(self) -> tuple[Rows, ...]:
+    def levels(self) -> tuple[WeightedPosteriors, ...]:
         """The state at growing numbers of rows, itself last."""
         rows = heavier(self.rows, _LEAST_WEIGHT)
         many = "many classes" if self.belief.shape[2] > _MANY_CLASSES else "few classes"
@@ -173,7 +174,7 @@ class CategoricalEIG:
         width = 8 * (2 * classes * rows.count + draws * classes)
         return chunked(block, positions.shape[0], width, self.belief.device)
 
-    def doubt(self, level: int) -> Tensor:
+    def rejection_probs(self, level: int) -> Tensor:
         """How unsure each row of a level is: 1 minus its chance of being kept, 0 for rows kept for certain.
 
         On a rough level the chance is that of this level given the state, on the last that of the state itself.

@@ -5,7 +5,8 @@
 The rows (v_m, r_m) are those of BatchBALD (`weighted_posteriors`), because labels are independent given the draws.
 Ceilings are the second-order form times a factor of each point: 2, which is a bound for any draws (φ(r) ≤ r²), or, for
 points that come near enough, by how much the gain about few of the targets, and then about more, exceeds its own
-second-order form, and then some: as far as that was off where gains are known.  Spec 06, Q3a and Q6.
+second-order form, and then some: as far as that was off where gains are known.
+docs/theory/epig-jepig.md, 5 and 8.
 """
 
 import math
@@ -19,11 +20,24 @@ from torch import Tensor
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
 from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
-from natsel.information.predictive_information import Targets, at_a_glance, over_targets, second_order
-from natsel.information.weighted_posteriors import Rows, expand, gains, grow, lead_errors, most, prior_rows
+from natsel.information.predictive_information import (
+    TargetDeviations,
+    over_targets,
+    second_order,
+    second_order_if_cheap,
+)
+from natsel.information.weighted_posteriors import (
+    WeightedPosteriors,
+    expand,
+    gains,
+    grow,
+    lead_errors,
+    most,
+    prior_rows,
+)
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.epig import EPIG, EPIGChi2
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 
 _MOST = 2.0
 _FEW = (16, 64)  # targets that say how far gains exceed their second-order form; more for those that still come near
@@ -36,7 +50,7 @@ class CategoricalEPIG:
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: EPIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
@@ -51,13 +65,13 @@ class CategoricalEPIG:
         dtype = belief.log_probs_N_K_C.dtype
         self.log_probs_M_K_C = reading.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
         self.weights_M = reading.targets.weights_M
-        self.share_M = Targets(self.log_probs_M_K_C, None, self.weights_M).weights_M.double()
+        self.share_M = TargetDeviations(self.log_probs_M_K_C, None, self.weights_M).weights_M.double()
         self._few_M = [few(self.share_M, size) for size in _FEW]
 
     def scores(self) -> Tensor:
         """EPIG of every point by itself, N values in nats."""
         targets = self._under(self.belief.log_weights_K)
-        rough_N = at_a_glance(self.belief.log_probs_N_K_C, targets)
+        rough_N = second_order_if_cheap(self.belief.log_probs_N_K_C, targets)
         return over_targets(self.belief.log_probs_N_K_C, targets, rough_N)
 
     def value(self, positions: Tensor) -> float:
@@ -168,17 +182,17 @@ class CategoricalEPIG:
             total_n += weight * second_order(log_probs_n_K_C, targets.weights_K, targets.factor())
         return total_n
 
-    def _posteriors(self, few_M: Tensor | None = None) -> Iterator[tuple[float, Targets]]:
+    def _posteriors(self, few_M: Tensor | None = None) -> Iterator[tuple[float, TargetDeviations]]:
         for weight, posterior_K in zip(self.rows.weight_R.tolist(), self.rows.posterior_R_K, strict=True):
             if few_M is None:
                 yield weight, self._under(posterior_K.log())
             else:
-                yield weight, Targets(self.log_probs_M_K_C[few_M], posterior_K.log())
+                yield weight, TargetDeviations(self.log_probs_M_K_C[few_M], posterior_K.log())
 
-    def _under(self, log_weights_K: Tensor) -> Targets:
-        return Targets(self.log_probs_M_K_C, log_weights_K, self.weights_M)
+    def _under(self, log_weights_K: Tensor) -> TargetDeviations:
+        return TargetDeviations(self.log_probs_M_K_C, log_weights_K, self.weights_M)
 
-    def _open(self, rows: Rows) -> float:
+    def _open(self, rows: WeightedPosteriors) -> float:
         """Σ_j v_j I[Y*_j; Ω | rows]."""
         count, draws, classes = self.log_probs_M_K_C.shape
         if rows.count == 0:
@@ -217,7 +231,7 @@ class CategoricalEPIGChi2:
         assert isinstance(reading.targets.belief, CategoricalSamples)
         self.belief = belief
         log_probs_M_K_C = reading.targets.belief.log_probs_N_K_C.to(belief.device, belief.log_probs_N_K_C.dtype)
-        self.targets = Targets(log_probs_M_K_C, belief.log_weights_K, reading.targets.weights_M)
+        self.targets = TargetDeviations(log_probs_M_K_C, belief.log_weights_K, reading.targets.weights_M)
 
     def scores(self) -> Tensor:
         """½ Σ_j v_j χ² of every point, N values."""

@@ -3,7 +3,8 @@
     gain_n = I[Y_n; Ω | labels so far] − I[Y_n; Ω | labels so far, Y*_1..Y*_M]
 
 Both are sums over weighted posterior rows (`weighted_posteriors`); the second state starts from the rows that the
-targets leave, which are thinned where there are more labellings than `rows`.  Spec 06, Q5b and Q7.
+targets leave, which are thinned where there are more labellings than `rows`.
+docs/theory/epig-jepig.md, 7.1 and 8.
 """
 
 from typing import ClassVar
@@ -14,10 +15,19 @@ from torch import Tensor
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability
 from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
-from natsel.information.weighted_posteriors import Rows, expand, gains, grow, lead_errors, most, prior_rows, terms
+from natsel.information.weighted_posteriors import (
+    WeightedPosteriors,
+    expand,
+    gains,
+    grow,
+    lead_errors,
+    most,
+    prior_rows,
+    terms,
+)
 from natsel.memory import chunked
 from natsel.objectives.jepig import JEPIG
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 
 _FEW = 2  # effective draws
 _NOTHING = 1e-12  # nats
@@ -29,7 +39,7 @@ class CategoricalJEPIG:
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: JEPIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
@@ -130,11 +140,11 @@ class CategoricalJEPIG:
         width = 8 * (3 * draws * classes + 2 * self.limit * (classes + 3))
         return chunked(work, len(positions), width, self.belief.device)
 
-    def _grown(self, rows: Rows, probs_K_C: Tensor) -> Rows:
+    def _grown(self, rows: WeightedPosteriors, probs_K_C: Tensor) -> WeightedPosteriors:
         offset = float(torch.rand((), generator=self.generator, dtype=torch.float64))
         return grow(expand(rows, probs_K_C), self.limit, offset)
 
-    def _difference(self, positions: Tensor, before: Rows, after: Rows) -> Tensor:
+    def _difference(self, positions: Tensor, before: WeightedPosteriors, after: WeightedPosteriors) -> Tensor:
         _, draws, classes = self.belief.shape
 
         def work(part: slice) -> Tensor:

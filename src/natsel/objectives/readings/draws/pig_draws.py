@@ -2,7 +2,8 @@
 
 A set of labels has the product of their likelihoods, so that the gain of a point is its score under the draws weighed
 by the labels taken so far. A label that no draw allows has no score (NaN, which searches refuse); one that contradicts
-the targets has −∞.  Spec 07, Q2 and Q3.
+the targets has −∞.
+docs/theory/epig-jepig.md, 11.
 """
 
 import math
@@ -16,20 +17,20 @@ from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
 from natsel.capabilities import Capability
 from natsel.information.known_labels import jpig, log_predictive, pig, targets_posterior
 from natsel.memory import chunked
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.pig import JPIG, PIG
-from natsel.objectives.protocol import Reading, serves
 
 _FEW = 2  # effective draws
 # What −∞ counts as in a batch, where searches leave out points of −∞: last, but still to be had.
 _LAST = -1e100
 
 
-class Known(ABC):
+class KnownLabelState(ABC):
     """What both share: likelihoods of the labels, and points taken one by one."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     exact: ClassVar[bool] = True
     remaining: ClassVar[float] = torch.inf
 
@@ -68,7 +69,7 @@ class Known(ABC):
 
 
 @serves(PIG, CategoricalSamples, GaussianSamples)
-class KnownPIG(Known):
+class KnownPIG(KnownLabelState):
     """Gains about each target label, under the draws as the labels taken weigh them."""
 
     def __init__(self, objective: PIG, belief: CategoricalSamples | GaussianSamples, reading: Reading) -> None:
@@ -95,7 +96,7 @@ class KnownPIG(Known):
 
 
 @serves(JPIG, CategoricalSamples, GaussianSamples)
-class KnownJPIG(Known):
+class KnownJPIG(KnownLabelState):
     """Gains about all target labels together: two weights of the draws, without and with the target labels."""
 
     def __init__(self, objective: JPIG, belief: CategoricalSamples | GaussianSamples, reading: Reading) -> None:

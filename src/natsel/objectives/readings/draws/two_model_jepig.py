@@ -10,7 +10,7 @@ from natsel.capabilities import Capability
 from natsel.information import mutual_information
 from natsel.objectives.eig import EIG
 from natsel.objectives.jepig import TaughtJEPIG
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 
 
@@ -20,7 +20,7 @@ class TwoModelJEPIG:
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: TaughtJEPIG, belief: TwoModels, reading: Reading) -> None:
         eig = EIG(objective.rows)

@@ -4,7 +4,8 @@
 
 Row t of the Cholesky factor of the seen labels' covariance with all points is Φ w_t: only the D numbers of w_t are kept
 and nothing of size N × k. With `known`, V and σ² of a posterior I − V diag(σ²/(1+σ²)) Vᵀ over the weights, points start
-from that posterior instead of the prior.  Spec 06, Q5e; spec 09.
+from that posterior instead of the prior.
+docs/theory/epig-jepig.md, 6; Kirsch 2023, black-box batch active learning.
 
 What is left of a variance is a difference, so that noise of 1e-12 of a variance leaves gains only four digits. Where
 noise is that small the points keep features of their own, and what a label settles is scaled down, not subtracted:
@@ -22,8 +23,8 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, GaussianFeatures, GaussianSamples, Targets
 from natsel.memory import chunked, fits, rows_per_chunk
+from natsel.rounding import ROUNDING
 
-_ROUNDING = 1e-14
 # Var f / noise: from here on points keep features of their own, and up to here those leave gains six digits.
 _SHARP, _MOST = 1e8, 1e20
 # Shares of noise this small, and correlations this near to 1, leave 1 − ρ² too few digits.
@@ -61,7 +62,7 @@ class Centred:
         return self.mean_N_K.shape
 
 
-def matched(belief: Belief, targets: Targets | None) -> tuple["Points", "Points"]:
+def matched(belief: Belief, targets: Targets | None) -> tuple["ConditionedPoints", "ConditionedPoints"]:
     """Pool and targets that count as jointly Gaussian points in one space of features, draws moment-matched.
 
     >>> belief = GaussianFeatures([[1.0, 0.0]])
@@ -81,25 +82,25 @@ def matched(belief: Belief, targets: Targets | None) -> tuple["Points", "Points"
     return pool, other
 
 
-def points_of(belief: Belief) -> "Points":
+def points_of(belief: Belief) -> "ConditionedPoints":
     """The points of a belief; draws are moment-matched, with noise E v.
 
     >>> points_of(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]])).noise_N.tolist()
     [0.5]
     """
     if isinstance(belief, GaussianFeatures):
-        return Points(belief.features_N_D, belief.noise_N)
+        return ConditionedPoints(belief.features_N_D, belief.noise_N)
     assert isinstance(belief, GaussianSamples)
     weights_K, variance_N_K = belief.log_weights_K.exp(), belief.variance_N_K
     count, draws = variance_N_K.shape
     noise_N = chunked(lambda part: variance_N_K[part].double() @ weights_K, count, 16 * draws, belief.device)
-    return Points(Centred(belief.mean_N_K, weights_K), noise_N)
+    return ConditionedPoints(Centred(belief.mean_N_K, weights_K), noise_N)
 
 
-def sharpened(*groups: "Points") -> bool:
+def sharpened(*groups: "ConditionedPoints") -> bool:
     """Let points keep features of their own if noise is so small that differences of variances would be rounding.
 
-    >>> [sharpened(Points(torch.ones(1, 1), torch.tensor([noise]))) for noise in (1e-3, 1e-12)]
+    >>> [sharpened(ConditionedPoints(torch.ones(1, 1), torch.tensor([noise]))) for noise in (1e-3, 1e-12)]
     [False, True]
     """
     ratio = max(float((points.start_N / points.noise_N).max()) for points in groups)
@@ -114,7 +115,7 @@ def sharpened(*groups: "Points") -> bool:
     return ratio > _SHARP
 
 
-class Points:
+class ConditionedPoints:
     """Variances of points given the labels seen so far."""
 
     def __init__(self, features_N_D: Features, noise_N: Tensor, known: tuple[Tensor, Tensor] | None = None) -> None:
@@ -170,7 +171,7 @@ class Points:
         if self.sharp:
             return self.left([position])[0] / math.sqrt(left + noise) if left > 0 else None
         feature_D = self._features([position])[0]
-        if not left > _ROUNDING * float(feature_D.square().sum()):
+        if not left > ROUNDING * float(feature_D.square().sum()):
             return None
         away_D: Tensor = feature_D - self.rows_T_D.T @ (self.rows_T_D @ feature_D)
         if self.known is not None:

@@ -1,9 +1,10 @@
-"""EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row a pick.
+"""EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row per pick.
 
     gain_n = ½ ln(1 + s_n / noise_n),          s_n = Var[f_n | points added], kept by `gaussian_points`
 
 Draws of Gaussians are moment-matched, with noise = E v, and gain ½ (ln E v − E ln v) more: an upper bound on the
-mixture's value, still monotone and submodular.  Spec 06, Q1; spec 09.
+mixture's value, still monotone and submodular.
+docs/theory/epig-jepig.md, 2; Kirsch 2023, black-box batch active learning.
 """
 
 from functools import cached_property
@@ -17,10 +18,9 @@ from natsel.capabilities import Capability
 from natsel.information.gaussians import log_det_gain
 from natsel.memory import chunked
 from natsel.objectives.eig import EIG
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.readings.gaussian.conditioned_points import points_of, sharpened
-
-_ROUNDING = 1e-14
+from natsel.rounding import ROUNDING
 
 
 @serves(EIG, GaussianFeatures, GaussianSamples)
@@ -32,7 +32,7 @@ class GaussianEIG:
     )
     submodular: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: EIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
@@ -101,7 +101,7 @@ class GaussianEIG:
         product_N_m = self._inner(None, positions)
         far_m_N = self.size_N[positions][:, None] + self.size_N
         distance_m_N = far_m_N - 2 * product_N_m.T
-        return distance_m_N.where(distance_m_N > _ROUNDING * far_m_N, 0.0)
+        return distance_m_N.where(distance_m_N > ROUNDING * far_m_N, 0.0)
 
     def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
         """φ_i·φ_j/√(noise_i noise_j) of some positions with some others, [rows, columns]."""

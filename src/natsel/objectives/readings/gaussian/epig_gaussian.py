@@ -5,7 +5,8 @@
 Points and targets are jointly Gaussian through one space of features. A point added takes its share away from all
 covariances, c_nj = φ_n·(φ_j − Σ_t (φ_j·w_t) w_t) with the Cholesky rows w_t of `eig_gaussian`: targets are projected
 once for each point added, and c is a matrix product, made block by block. Exact for jointly Gaussian beliefs. Draws of
-Gaussians are moment-matched, which is neither a lower nor an upper bound: it knows nothing of ln K.  Spec 06, Q3c, Q6.
+Gaussians are moment-matched, which is neither a lower nor an upper bound: it knows nothing of ln K.
+docs/theory/epig-jepig.md, 6 and 8.
 """
 
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
-from natsel.objectives.protocol import Reading, serves
-from natsel.objectives.readings.gaussian.conditioned_points import Points, log_open, matched, sharpened
+from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.gaussian.conditioned_points import ConditionedPoints, log_open, matched, sharpened
 
 _COLUMNS = 2048  # targets beside each other: blocks of a few megabytes stay in the caches
 
@@ -31,7 +32,7 @@ class GaussianEPIG:
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: EPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
         assert reading.targets is not None
@@ -79,7 +80,7 @@ class GaussianEPIG:
         """What the labels of a set tell about a target, from the singular values of the set: the reference."""
         features_B_D, noise_B = self.pool.at(positions.to(self.weights_M.device))
         _, singular_R, vectors_R_D = torch.linalg.svd(features_B_D * noise_B.rsqrt()[:, None], full_matrices=False)
-        after = Points(self.targets.features_N_D, self.targets.noise_N, (vectors_R_D, singular_R.square()))
+        after = ConditionedPoints(self.targets.features_N_D, self.targets.noise_N, (vectors_R_D, singular_R.square()))
         after.sharpen()
         total_M = self.targets.start_N + self.targets.noise_N
         share_M = after.told() / total_M

@@ -5,7 +5,8 @@
 
 Before any point is added the difference is a sum of squares, so that the smallest scores keep their digits; the cost is
 one factorisation of the targets, M·D·min(M, D), and N·D·min(M, D). Exact for jointly Gaussian beliefs; draws of
-Gaussians are moment-matched.  Spec 06, Q5e and Q7.
+Gaussians are moment-matched.
+docs/theory/epig-jepig.md, 6 and 8.
 """
 
 from typing import ClassVar
@@ -19,8 +20,8 @@ from natsel.information.gaussians import log_det_gain
 from natsel.information.weights.explained import triangle
 from natsel.memory import require, rows_per_chunk
 from natsel.objectives.jepig import JEPIG
-from natsel.objectives.protocol import Reading, serves
-from natsel.objectives.readings.gaussian.conditioned_points import Points, matched, sharpened
+from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.gaussian.conditioned_points import ConditionedPoints, matched, sharpened
 
 
 @serves(JEPIG, GaussianFeatures, GaussianSamples)
@@ -30,7 +31,7 @@ class GaussianJEPIG:
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: JEPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
         if reading.targets is not None and reading.targets.weights_M is not None:
@@ -39,7 +40,7 @@ class GaussianJEPIG:
         self.sharp = sharpened(self.before, targets)
         self.known = directions(targets, self.sharp)
         self.available = 0.5 * float(self.known[1].log1p().sum())
-        self.after = Points(self.before.features_N_D, self.before.noise_N, self.known)
+        self.after = ConditionedPoints(self.before.features_N_D, self.before.noise_N, self.known)
         if self.sharp:
             self.after.sharpen()
         self.told_N = self.after.told()
@@ -78,17 +79,17 @@ class GaussianJEPIG:
     def value(self, positions: Tensor) -> float:
         """What the labels of a set tell about all targets, from the singular values of the set: the reference."""
         features_B_D, noise_B = self.before.at(positions.to(self.told_N.device))
-        after = Points(features_B_D, noise_B, self.known)
+        after = ConditionedPoints(features_B_D, noise_B, self.known)
         after.sharpen()
         return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left(slice(None)), noise_B))
 
 
-def directions(targets: Points, sharp: bool = False) -> tuple[Tensor, Tensor]:
+def directions(targets: ConditionedPoints, sharp: bool = False) -> tuple[Tensor, Tensor]:
     """What target labels tell about the weights: directions v_r as [R, D], and σ_r², the precision gained along each.
 
     `sharp` keeps the digits of weak directions beside strong ones, which sums of squares would lose, at twice the cost.
 
-    >>> directions(Points(torch.tensor([[2.0, 0.0]]), torch.tensor([0.5], dtype=torch.float64)))[1]
+    >>> directions(ConditionedPoints(torch.tensor([[2.0, 0.0]]), torch.tensor([0.5], dtype=torch.float64)))[1]
     tensor([8.0000], dtype=torch.float64)
     """
     count, width = targets.features_N_D.shape

@@ -3,8 +3,8 @@
     PIG    Σ_j v_j ( −½ ln(1−ρ²) − (ρ²(z² + z_j²) − 2ρ z z_j) / (2(1−ρ²)) )      z = (y − mean)/√S,  ρ = Cov/√(S S_j)
     JPIG   ln N(y; mean | targets, S | targets) − ln N(y; mean, S)               S = Var f + noise
 
-Points taken update features and means of candidates and targets alike (`natsel.beliefs.updates`).  Spec 07, Q2 and Q3;
-spec 06, Q3c.
+LabelledPoints taken update features and means of candidates and targets alike (`natsel.beliefs.updates`).
+docs/theory/epig-jepig.md, 6 and 11.
 """
 
 import math
@@ -20,15 +20,15 @@ from natsel.beliefs import GaussianFeatures
 from natsel.beliefs.updates import Update, gaussian_update
 from natsel.capabilities import Capability
 from natsel.memory import chunked, fits, require, rows_per_chunk
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.pig import JPIG, PIG
-from natsel.objectives.protocol import Reading, serves
 from natsel.objectives.readings.gaussian.conditioned_points import log_open
 
 # Tables of N × D that a state may keep at once: two sides, each before and after a label.
 _TABLES = 4
 
 
-class Points:
+class LabelledPoints:
     """Labelled points with features: what is expected of each, and how far its label is from it.
 
     What labels did to the features is written out where it fits the memory budget, and done again where they are
@@ -50,14 +50,14 @@ class Points:
         """S: the variance of each label."""
         return self.each(lambda part: self.at(part).square().sum(1)) + self.noise_N
 
-    def given(self, other: "Points", which: Tensor | None = None) -> "Points":
+    def given(self, other: "LabelledPoints", which: Tensor | None = None) -> "LabelledPoints":
         """These points once the labels of others are known."""
         rows = slice(None) if which is None else which
         update = gaussian_update(other.at(rows), other.noise_N[rows], other.gap_N[rows])
         gap_N = self.gap_N - self.each(lambda part: update.mean(self.at(part)))
         if not fits(8 * _TABLES * self.features_N_D.numel()):
-            return Points(self.features_N_D, self.noise_N, gap_N, (*self.updates, update))
-        return Points(self.each(lambda part: update.features(self.at(part))), self.noise_N, gap_N)
+            return LabelledPoints(self.features_N_D, self.noise_N, gap_N, (*self.updates, update))
+        return LabelledPoints(self.each(lambda part: update.features(self.at(part))), self.noise_N, gap_N)
 
     def log_density(self, rows: Tensor | slice = slice(None)) -> Tensor:
         """ln N(y; mean, S) of some labels."""
@@ -79,7 +79,7 @@ class GaussianKnown(ABC):
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     exact: ClassVar[bool] = True
     remaining: ClassVar[float] = torch.inf
 
@@ -145,7 +145,7 @@ class GaussianPIG(GaussianKnown):
             return self.targets.gap_N.new_full((count,), 1 / count)
         return self.weights_M / self.weights_M.sum()
 
-    def _pig(self, points: Points, targets: Points, rows: Tensor) -> Tensor:
+    def _pig(self, points: LabelledPoints, targets: LabelledPoints, rows: Tensor) -> Tensor:
         scale_M, share_M = targets.variance_N.rsqrt(), self._shares()
         z_M, open_M = targets.gap_N * scale_M, targets.noise_N * scale_M.square()
         count, width = targets.features_N_D.shape
@@ -220,10 +220,10 @@ class GaussianJPIG(GaussianKnown):
         return self.informed.log_joint(positions) - self.points.log_joint(positions)
 
 
-def labelled(belief: GaussianFeatures, labels_N: Tensor) -> Points:
+def labelled(belief: GaussianFeatures, labels_N: Tensor) -> LabelledPoints:
     """Points of a belief with their labels.
 
     >>> labelled(GaussianFeatures([[1.0]], mean=2.0), torch.tensor([3.0])).gap_N.tolist()
     [1.0]
     """
-    return Points(belief.features_N_D, belief.noise_N, labels_N.to(belief.device).double() - belief.mean_N)
+    return LabelledPoints(belief.features_N_D, belief.noise_N, labels_N.to(belief.device).double() - belief.mean_N)

@@ -12,7 +12,7 @@ from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
 from natsel.information.weights.similarity import Kernel
 from natsel.objectives.coverage import FLQMI, FLVMI, FacilityLocation, SetCover, SetCoverMI
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
 
 # Cosines of copies may miss 1 by rounding.
@@ -30,7 +30,7 @@ class Coverage(Similar):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     remaining: ClassVar[float] = torch.inf
 
     def __init__(

@@ -8,7 +8,7 @@ from torch import Tensor
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
 from natsel.objectives.graph_cut import GCMI, GraphCut
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
 
 
@@ -19,7 +19,7 @@ class GraphCutState(Similar):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = False
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: GraphCut, belief: Belief, reading: Reading) -> None:

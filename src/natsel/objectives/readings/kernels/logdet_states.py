@@ -7,11 +7,11 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
-from natsel.information.weights.conditioned import Taken, logdet
+from natsel.information.weights.conditioned import Conditioned, logdet
 from natsel.information.weights.similarity import Kernel, joined
 from natsel.memory import require
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
 
 _MOST = 1e12  # of s/ridge: what is left of such numbers has three digits
@@ -24,14 +24,14 @@ class LogDetState(Similar):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = True
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: LogDet, belief: Belief, reading: Reading) -> None:
         self.gradients, _, held = read_gradients(objective, belief, reading)
         scale = objective.ridge**-0.5
         self.held = [] if held is None else [held.scaled(scale)]
-        self.points = Taken(self.gradients.scaled(scale), self.held)
+        self.points = Conditioned(self.gradients.scaled(scale), self.held)
         if self.held:
             _refuse_sharp(self.points, *self.held)
         self.total = 0.0
@@ -70,7 +70,7 @@ class LogDetMIState(Similar):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = False
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
     remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, reading: Reading) -> None:
@@ -82,8 +82,8 @@ class LogDetMIState(Similar):
         self.held = [] if held is None else [held.scaled(scale)]
         self.eta = objective.eta
         counts = [1.0] * len(self.held) + [self.eta]
-        self.after = Taken(rows, [*self.held, *self.aims], counts, tables=2)
-        self.before = Taken(rows, self.held, tables=2)
+        self.after = Conditioned(rows, [*self.held, *self.aims], counts, tables=2)
+        self.before = Conditioned(rows, self.held, tables=2)
         _refuse_sharp(self.after, *self.aims, *self.held)
         # A sum of squares, so that the smallest scores keep their digits.
         self.told_N = self.after.told_N_G[:, -1]
@@ -124,7 +124,7 @@ class LogDetMIState(Similar):
         return float(torch.logdet(own_B_B) - torch.logdet(own_B_B - told_B_B)) if len(some) else 0.0
 
 
-def _refuse_sharp(points: Taken, *others: Kernel) -> None:
+def _refuse_sharp(points: Conditioned, *others: Kernel) -> None:
     """Refuse a ridge that is next to nothing beside similarities: what points leave of each other is a difference."""
     largest = max(float(own.max()) for own in (points.own_N, *(other.own() for other in others)))
     if not largest <= _MOST:

@@ -12,8 +12,8 @@ from natsel.beliefs.fisher import residuals
 from natsel.capabilities import Capability
 from natsel.information.weights.similarity import Kernel
 from natsel.memory import fits
-from natsel.objectives.protocol import Reading
-from natsel.objectives.similarity import Label
+from natsel.objectives.gradient_options import Label
+from natsel.objectives.objective import Reading
 
 GRADIENTS: tuple[type[Belief], ...] = (FisherFactors, FisherRows, GaussianFeatures)
 
@@ -68,7 +68,7 @@ class Residuals:
 
 
 def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: torch.Generator, name: str) -> Kernel:
-    """One gradient a point; `name` is the argument the labels would have come by.
+    """One gradient per point; `name` is the argument the labels would have come by.
 
     >>> belief = FisherFactors.categorical([[2.0]], [[0.25, 0.75]])
     >>> gradients(belief, "hard", None, torch.Generator(), "labels").own().tolist()
@@ -81,7 +81,7 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
             rows = belief.rows_N_R_P.shape[1]
             if rows != 1:
                 raise ValueError(
-                    f"belief: similarities compare one gradient a point, found {rows} rows; pass gradients under one"
+                    f"belief: similarities compare one gradient per point, found {rows} rows; pass gradients under one"
                     " label, or choose EIG, which takes all rows"
                 )
             return Kernel(belief.rows_N_R_P[:, 0])
@@ -92,10 +92,10 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
             outputs = residuals(probs_N_C, classes_N) if kept else Residuals(probs_N_C, classes_N)
             return Kernel(belief.features_N_D, outputs)
         case FisherFactors():
-            if belief.factors.rows != 1:
+            if belief.factors.n_rows != 1:
                 raise ValueError(
-                    f"belief: similarities compare one gradient a point, found {belief.factors.rows} outputs; keep one"
-                    " of them, or choose EIG, which takes all"
+                    f"belief: similarities compare one gradient per point, found {belief.factors.n_rows} outputs; keep"
+                    " one of them, or choose EIG, which takes all"
                 )
             return Kernel(belief.features_N_D, belief.outputs_N_C)
     raise TypeError(f"belief: no gradients in {type(belief).__name__}")

@@ -5,7 +5,8 @@
 The same number as ½ ln det(F_A H⁻¹ + I) with its P × P matrices, by the determinant lemma; gains of a batch add up to
 it exactly. For generalised linear models and under Gauss-Newton the information gain of known labels is the same
 number, label-free. Monotone and submodular; unlike the mutual information of one label it is not capped by ln C.
-Geometry: lengths tr K_n, kernel tr K_ij under H.  Spec 08, D, E and Alg 3.
+Geometry: lengths tr K_n, kernel tr K_ij under H.
+docs/theory/weight-space.md, 5 to 7; Kirsch & Gal 2022.
 """
 
 from functools import cached_property
@@ -17,15 +18,14 @@ from torch import Tensor
 from natsel.beliefs import FisherFactors, FisherRows
 from natsel.capabilities import Capability
 from natsel.information.weights.factors import Factors
-from natsel.information.weights.fisher_information import log_det_one_plus
+from natsel.information.weights.log_det import log_det_one_plus
 from natsel.memory import rows_per_chunk
 from natsel.objectives.eig import EIG
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.plain import InformationGain
-from natsel.objectives.protocol import Reading, serves
 from natsel.objectives.readings.weights.fisher_blocks import Blocks, crossed, trace
 from natsel.objectives.readings.weights.fisher_state import FisherState
-
-_ROUNDING = 1e-14
+from natsel.rounding import ROUNDING
 
 
 @serves(EIG, FisherFactors, FisherRows)
@@ -38,7 +38,7 @@ class FisherEIG(FisherState):
 
     def __init__(self, objective: EIG | InformationGain, belief: FisherFactors | FisherRows, reading: Reading) -> None:
         super().__init__(objective, belief, reading)
-        kernel = len(self.factors) * self.factors.rows < self.factors.weights
+        kernel = len(self.factors) * self.factors.n_rows < self.factors.n_weights
         self.blocks = Blocks(self.factors, self.precision, kernel)
 
     def worth(self, positions: Tensor, sign: int) -> Tensor:
@@ -55,13 +55,13 @@ class FisherEIG(FisherState):
         eye_q_q = torch.eye(len(block_q_q), dtype=torch.float64, device=self.device)
         return 0.5 * float(torch.linalg.slogdet(eye_q_q + block_q_q).logabsdet) if len(positions) else 0.0
 
-    # Where points lie: V H^(−1/2), R rows of weights a point; points taken move none.
+    # Where points lie: V H^(−1/2), R rows of weights per point; points taken move none.
 
     @cached_property
     def size_N(self) -> Tensor:
         """tr V_n H⁻¹ V_nᵀ, worked out once."""
         everything = torch.arange(len(self.factors), device=self.device)
-        width = 8 * self.factors.numbers + 32 * self.factors.rows**2
+        width = 8 * self.factors.n_numbers + 32 * self.factors.n_rows**2
         return self.each(everything, lambda part: trace(self.factors[part].own(self.precision)), width)
 
     def sizes(self) -> Tensor:
@@ -74,17 +74,17 @@ class FisherEIG(FisherState):
         between_N = self.kernel(everything, torch.tensor([position]))[:, 0]
         far_N = self.size_N + self.size_N[position]
         distances_N = far_N - 2 * between_N
-        return distances_N.where(distances_N > _ROUNDING * far_N, 0.0)
+        return distances_N.where(distances_N > ROUNDING * far_N, 0.0)
 
     def kernel(self, positions_a: Tensor, positions_b: Tensor) -> Tensor:
         """tr K_ij, [n, m]."""
         there_n, here_m = positions_a.to(self.device), positions_b.to(self.device)
         found_n_m = torch.empty(len(there_n), len(here_m), dtype=torch.float64, device=self.device)
         # Rows of weights are solved for one part of the columns after the other, and that once.
-        step = rows_per_chunk(24 * self.factors.rows * self.factors.weights, self.device)
+        step = rows_per_chunk(24 * self.factors.n_rows * self.factors.n_weights, self.device)
         for start in range(0, len(here_m), step):
             few = self.factors[here_m[start : start + step]]
-            width = 8 * self.factors.numbers + 24 * self.factors.rows**2 * len(few)
+            width = 8 * self.factors.n_numbers + 24 * self.factors.n_rows**2 * len(few)
 
             def work(part: Tensor, few: Factors = few) -> Tensor:
                 return trace(crossed(self.factors[part], few, self.precision))

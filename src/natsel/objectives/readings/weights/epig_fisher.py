@@ -5,7 +5,8 @@
 
 K_jn = V_j P V_nᵀ is made pair by pair, in blocks that stay in the caches, and never held: N·M pairs of R × R.
 EPIGJensen beside this file bounds it from above at a cost that does not grow with pairs. For generalised linear models
-and under Gauss-Newton, PIG in weight space is the same number, label-free.  Spec 08, D, E.
+and under Gauss-Newton, PIG in weight space is the same number, label-free.
+docs/theory/weight-space.md, 5.
 """
 
 from collections.abc import Callable
@@ -15,12 +16,12 @@ from torch import Tensor
 
 from natsel.beliefs import FisherFactors, FisherRows
 from natsel.information.weights.factors import OuterFactors
-from natsel.information.weights.fisher_information import log_det_one_plus
+from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.precision import Isotropic, Kronecker
 from natsel.memory import fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.pig import PIG
-from natsel.objectives.protocol import Reading, serves
 from natsel.objectives.readings.weights.fisher_blocks import Blocks, factor
 from natsel.objectives.readings.weights.fisher_state import FisherState, target_space
 
@@ -34,14 +35,14 @@ class FisherEPIG(FisherState):
     def __init__(self, objective: EPIG | PIG, belief: FisherFactors | FisherRows, reading: Reading) -> None:
         super().__init__(objective, belief, reading)
         targets, self.shares_M = target_space(belief, reading.targets)
-        rows = len(self.factors) * self.factors.rows + len(targets) * targets.rows
-        kernel = rows < self.factors.weights
+        rows = len(self.factors) * self.factors.n_rows + len(targets) * targets.n_rows
+        kernel = rows < self.factors.n_weights
         self.blocks = Blocks(self.factors, self.precision, kernel, tables=2)
         self.targets = Blocks(targets, self.precision, kernel, tables=2)
 
     def worth(self, positions: Tensor, sign: int) -> Tensor:
         """−½ Σ_j v_j ln det(I − B Bᵀ) of points to come, ½ Σ_j v_j ln det(I + B Bᵀ) of points taken."""
-        rows, others = self.factors.rows, self.targets.factors.rows
+        rows, others = self.factors.n_rows, self.targets.factors.n_rows
         pairs = 40 * rows * others * min(_POINTS, len(positions))
         step = rows_per_chunk(pairs + 24 * others * len(self.blocks.signs_t), self.device)
         every = range(0, len(self.targets), step)
@@ -69,8 +70,8 @@ class FisherEPIG(FisherState):
     def _numbers(self) -> int:
         """What is written out of a point beside a part of the targets."""
         if isinstance(self.factors, OuterFactors) and isinstance(self.precision, Isotropic | Kronecker):
-            return self.factors.numbers
-        return 4 * self.factors.rows * self.factors.weights
+            return self.factors.n_numbers
+        return 4 * self.factors.n_rows * self.factors.n_weights
 
     def _between(self, some: Tensor, inverse_n_R_R: Tensor) -> Callable[[slice], Tensor]:
         """K_jn L_n⁻ᵀ of some targets with these points, [m, R', n·R], as a function of the targets."""
@@ -96,7 +97,7 @@ class FisherEPIG(FisherState):
     def remaining(self) -> float:
         """½ Σ_j v_j ln det(I + K_j): nobody can tell more about the targets than the weights do."""
         everything = torch.arange(len(self.targets), device=self.device)
-        width = 48 * self.targets.factors.rows**2
+        width = 48 * self.targets.factors.n_rows**2
         told_M = self.each(everything, lambda part: log_det_one_plus(self.targets.at(part)), width)
         return 0.5 * float(told_M @ self.shares_M)
 

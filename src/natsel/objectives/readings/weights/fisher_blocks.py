@@ -6,7 +6,8 @@
 No P × P matrix is changed and nothing is factorised again: a step costs one product of the points with R rows. What is
 kept of a point taken is either W, R rows of P weights (weight form), or its columns c_n, N × R × R (kernel form, for
 few points with very many weights), whichever is less. The blocks themselves are kept while they fit the memory budget,
-and made from what is kept where they do not.  Spec 08, E (i)–(iii) and Alg 3.
+and made from what is kept where they do not.
+docs/theory/weight-space.md, 6 (i)–(iii) and 7.3.
 """
 
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class Gram:
             along_n_R_r = factors[part].apply(rows_r_P)
             return along_n_R_r @ along_n_R_r.mT
 
-        return self._scaled(chunked(work, len(factors), 16 * factors.rows * len(rows_r_P), factors.device))
+        return self._scaled(chunked(work, len(factors), 16 * factors.n_rows * len(rows_r_P), factors.device))
 
     def _scaled(self, new: Tensor) -> Tensor:
         return new if self.scale == 1.0 else new.mul_(self.scale)
@@ -92,19 +93,19 @@ class Blocks:
         self.factors, self.precision, self.kernel, self.beside = factors, precision, kernel, beside
         self.known = known if isinstance(known, Gram) else None
         self.signs_t = torch.empty(0, dtype=torch.float64, device=factors.device)
-        self.rows_t_P = self.signs_t.new_empty(0, factors.weights)
-        self.columns_N_R_t = self.signs_t.new_empty(len(factors), factors.rows, 0)
+        self.rows_t_P = self.signs_t.new_empty(0, factors.n_weights)
+        self.columns_N_R_t = self.signs_t.new_empty(len(factors), factors.n_rows, 0)
         self.largest = 0.0  # of K before any point was taken, as far as it was looked at
         self.held_N_R_R: Tensor | None = None
         if isinstance(known, Pivot):
             count = len(known.factor_q_q)
             require(
-                beside + 8 * count * (count + len(factors) * factors.rows),
-                f"targets: a matrix of {count} × {len(factors) * factors.rows} for what they share with the points",
+                beside + 8 * count * (count + len(factors) * factors.n_rows),
+                f"targets: a matrix of {count} × {len(factors) * factors.n_rows} for what they share with the points",
                 "use fewer targets or points",
             )
             self._keep(known)
-        if fits(tables * 8 * len(factors) * factors.rows**2):
+        if fits(tables * 8 * len(factors) * factors.n_rows**2):
             self.held_N_R_R = chunked(self._made, len(factors), self._width(), factors.device)
 
     def __len__(self) -> int:
@@ -157,14 +158,14 @@ class Blocks:
         """Take a pivot; `follow` is called with some points after the other and their new columns c_n, [n, R, q]."""
         before = self.columns_N_R_t.shape[2]
         taken = len(self.signs_t) + len(pivot.factor_q_q)
-        width = len(self.factors) * self.factors.rows if self.kernel else self.factors.weights
+        width = len(self.factors) * self.factors.n_rows if self.kernel else self.factors.n_weights
         grown = 16 * width * taken  # twice: what is kept is copied as it grows
         if not fits(grown):
             require(self.beside + grown, f"k: {taken} rows of {width} for the points taken", "lower k")
         self._keep(pivot)
         if self.held_N_R_R is None and follow is None:
             return
-        step = rows_per_chunk(40 * self.factors.rows * len(pivot.factor_q_q), self.signs_t.device)
+        step = rows_per_chunk(40 * self.factors.n_rows * len(pivot.factor_q_q), self.signs_t.device)
         for start in range(0, len(self), step):
             part = slice(start, min(start + step, len(self)))
             if self.kernel:
@@ -183,7 +184,7 @@ class Blocks:
             columns_N_R_q = chunked(
                 lambda part: self._columns_of(pivot, part),
                 len(self),
-                24 * self.factors.rows * (count + before),
+                24 * self.factors.n_rows * (count + before),
                 self.signs_t.device,
             )
             self.columns_N_R_t = torch.cat([self.columns_N_R_t, columns_N_R_q], 2) if before else columns_N_R_q
@@ -221,13 +222,13 @@ class Blocks:
             columns_n_R_t = factors[part].apply(self.rows_t_P)
             return (columns_n_R_t * self.signs_t) @ columns_n_R_t.mT
 
-        width = 24 * factors.rows * len(self.signs_t)
+        width = 24 * factors.n_rows * len(self.signs_t)
         return blocks_n_R_R - chunked(known, len(factors), width, factors.device)
 
     def _width(self) -> int:
-        """Bytes a point, while its block is made."""
+        """Bytes per point, while its block is made."""
         taken = len(self.signs_t) if self.kernel else 0
-        return 8 * (self.factors.numbers + self.factors.rows * (4 * self.factors.rows + 2 * taken))
+        return 8 * (self.factors.n_numbers + self.factors.n_rows * (4 * self.factors.n_rows + 2 * taken))
 
 
 def _refuse_sharp(blocks: Tensor) -> float:
@@ -244,7 +245,7 @@ def _refuse_sharp(blocks: Tensor) -> float:
 
 def together(few: Factors, precision: Precision, kernel: bool) -> Pivot:
     """The pivot that takes several points before any other."""
-    count, weights = len(few) * few.rows, few.weights
+    count, weights = len(few) * few.n_rows, few.n_weights
     require(
         8 * count * (count + max(count, 0 if kernel else weights)),
         f"targets: matrices of {count} × {count} and {count} × {count if kernel else weights} for what"
@@ -274,12 +275,12 @@ def rows_of(few: Factors, change: Callable[[Tensor], Tensor]) -> Tensor:
         rows_m_R_P = few.explicit(part)
         return change(rows_m_R_P.flatten(0, 1)).view(rows_m_R_P.shape)
 
-    return chunked(work, len(few), 32 * few.rows * few.weights, few.device).flatten(0, 1)
+    return chunked(work, len(few), 32 * few.n_rows * few.n_weights, few.device).flatten(0, 1)
 
 
 def _gram(few: Factors, precision: Precision) -> Tensor:
     """V_m H⁻¹ V_nᵀ of all pairs, [m·R, m·R]."""
-    count, rows = len(few), few.rows
+    count, rows = len(few), few.n_rows
     block_m_R_m_R = torch.empty(count, rows, count, rows, dtype=torch.float64, device=few.device)
     step = rows_per_chunk(16 * rows**2 * count, few.device)
     for start in range(0, count, step):
@@ -300,7 +301,7 @@ def applied(factors: Factors, rows_r_P: Tensor) -> Tensor:
     >>> applied(RowFactors(torch.ones(1, 1, 3)), torch.ones(0, 3)).shape
     torch.Size([1, 1, 0])
     """
-    return factors.apply(rows_r_P) if len(rows_r_P) else rows_r_P.new_empty(len(factors), factors.rows, 0)
+    return factors.apply(rows_r_P) if len(rows_r_P) else rows_r_P.new_empty(len(factors), factors.n_rows, 0)
 
 
 def solved(rows_q_P: Tensor, precision: Precision) -> Tensor:

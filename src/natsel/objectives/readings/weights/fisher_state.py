@@ -3,7 +3,8 @@
     gain of n given A      f(A ∪ n) − f(A)      from K_n under the points of A
     loss of s in A         f(A) − f(A ∖ s)      the same formulas with K ↦ −K: I + K becomes I − K
 
-Jointly Gaussian features are the factors φ/√noise, one row a point, under the precision I.  Spec 08, E and Alg 5.
+Jointly Gaussian features are the factors φ/√noise, one row per point, under the precision I.
+docs/theory/weight-space.md, 5 and 7.3.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +20,7 @@ from natsel.capabilities import Capability
 from natsel.information.weights.factors import Factors, OuterFactors
 from natsel.information.weights.precision import Isotropic, Precision
 from natsel.memory import chunked
-from natsel.objectives.protocol import Objective, Reading
+from natsel.objectives.objective import Objective, Reading
 
 
 class FisherState(ABC):
@@ -28,7 +29,7 @@ class FisherState(ABC):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
     exact: ClassVar[bool] = True
-    worth_racing: ClassVar[bool] = False
+    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: Objective, belief: Belief, reading: Reading) -> None:
         self.made_from = objective, belief, reading
@@ -94,7 +95,7 @@ class FisherState(ABC):
 
     def each(self, positions: Tensor, work: Callable[[Tensor], Tensor], width: int = 0) -> Tensor:
         """Work on some positions after the other, within the memory budget; `width` in bytes a position."""
-        width = width or 48 * self.factors.rows**2
+        width = width or 48 * self.factors.n_rows**2
         return chunked(lambda part: work(positions[part]), len(positions), width, self.device)
 
     def _check_taken(self, positions: list[int]) -> None:
@@ -129,10 +130,10 @@ def target_space(belief: Belief, targets: Targets | None) -> tuple[Factors, Tens
     other = targets.belief
     factors, _ = weight_space(other if other.device == belief.device else other.to(belief.device))
     mine, _ = weight_space(belief)
-    if factors.weights != mine.weights:
+    if factors.n_weights != mine.n_weights:
         raise ValueError(
-            f"targets: they are about {factors.weights} weights and the pool about {mine.weights}; believe about both"
-            " with one fitted model"
+            f"targets: they are about {factors.n_weights} weights and the pool about {mine.n_weights}; believe about"
+            " both with one fitted model"
         )
     weights_M = targets.weights_M
     if weights_M is None:

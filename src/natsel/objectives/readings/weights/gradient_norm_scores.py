@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows
+from natsel.information.class_labels import class_labels
 from natsel.information.weights.factors import OuterFactors, RowFactors
 from natsel.memory import chunked
 from natsel.objectives.gradient_norms import EGL, EL2N, GraNd
-from natsel.objectives.protocol import Reading
+from natsel.objectives.objective import Reading
 from natsel.objectives.readings.pointwise import pointwise
 
 
@@ -17,7 +18,7 @@ def _egl_of_factors(objective: EGL, belief: FisherFactors, reading: Reading) -> 
     if objective.squared:
         return factors.traces()
     if belief.kind != "softmax":
-        _check_one(factors.rows)
+        _check_one(factors.n_rows)
         return factors.traces().sqrt()
     width = sum(part.shape[1] for part in (belief.features_N_D, belief.outputs_N_C))
 
@@ -36,7 +37,7 @@ def _egl_of_factors(objective: EGL, belief: FisherFactors, reading: Reading) -> 
 def _egl_of_rows(objective: EGL, belief: FisherRows, reading: Reading) -> Tensor:
     factors: RowFactors = belief.factors
     if not objective.squared:
-        _check_one(factors.rows)
+        _check_one(factors.n_rows)
     return factors.traces() if objective.squared else factors.traces().sqrt()
 
 
@@ -78,9 +79,7 @@ def errors(belief: FisherFactors, labels_N: Tensor | None) -> Tensor:
         )
     assert labels_N is not None
     classes = belief.outputs_N_C.shape[1]
-    classes_N = labels_N.long()
-    if not bool(((classes_N == labels_N) & (classes_N >= 0) & (classes_N < classes)).all()):
-        raise ValueError(f"labels: expected class numbers from 0 to {classes - 1}, found others; map labels to them")
+    classes_N = class_labels(labels_N, len(belief), classes)
     return chunked(
         lambda part: _error(belief.outputs_N_C[part].double()[:, None], classes_N[part])[:, 0],
         len(belief),
@@ -111,5 +110,5 @@ def _lengths(features_n_D: Tensor) -> Tensor:
 def _check_one(rows: int) -> None:
     if rows != 1:
         raise ValueError(
-            f"squared: lengths that are not squared need one gradient a point, found {rows} rows; use squared=True"
+            f"squared: lengths that are not squared need one gradient per point, found {rows} rows; use squared=True"
         )

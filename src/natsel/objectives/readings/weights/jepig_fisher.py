@@ -7,7 +7,8 @@ T is kept beside K', so that small gains keep their digits: before any point is 
 H⁻¹ F_E (H + F_E)⁻¹, or the square of the rows by which targets are taken where these are fewer than weights. JEPIG
 takes F_E = Σ F[x*_j]; EPIGJensen takes Σ v_j F[x*_j]. For generalised linear models and under Gauss-Newton, JPIG and
 PIG in weight space are the same numbers, label-free: differences of information gains, not the pointwise JPIG and PIG
-of known labels. Not submodular.  Spec 08, D, E and Alg 4.
+of known labels. Not submodular.
+docs/theory/weight-space.md, 5 and 7.3.
 """
 
 from functools import cached_property
@@ -16,14 +17,14 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures
-from natsel.information.weights.fisher_information import log_det_one_plus
 from natsel.information.weights.in_place import both_sides_, columns_, factor_one_plus, symmetrise_
+from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.precision import Dense, Precision
 from natsel.memory import require
 from natsel.objectives.epig import EPIGJensen
 from natsel.objectives.jepig import JEPIG
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.pig import JPIG
-from natsel.objectives.protocol import Reading, serves
 from natsel.objectives.readings.weights.fisher_blocks import Blocks, Gram, Pivot, factor, together
 from natsel.objectives.readings.weights.fisher_state import FisherState, refuse_weights, scaled, target_space
 
@@ -48,8 +49,8 @@ class FisherJEPIG(FisherState):
         else:
             refuse_weights(reading.targets, type(objective).__name__, "EPIG")
         self.targets = targets
-        weights, count = self.factors.weights, len(targets) * targets.rows
-        kernel = len(self.factors) * self.factors.rows < weights and count < weights
+        weights, count = self.factors.n_weights, len(targets) * targets.n_rows
+        kernel = len(self.factors) * self.factors.n_rows < weights and count < weights
         known: Pivot | Gram
         if count < weights:
             pivot = together(targets, self.precision, kernel)
@@ -81,7 +82,7 @@ class FisherJEPIG(FisherState):
             white_n_R_R = torch.linalg.solve_triangular(factor_n_R_R, half_n_R_R.mT, upper=False)
             return 0.5 * sign * log_det_one_plus(sign * white_n_R_R)
 
-        return self.each(positions, work, 64 * self.factors.rows**2)
+        return self.each(positions, work, 64 * self.factors.n_rows**2)
 
     def take(self, position: int, sign: int) -> None:
         told_N_R_R = self.told_N_R_R
@@ -111,7 +112,7 @@ class FisherJEPIG(FisherState):
                 told_n_R_R = told_n_R_R + (towards * columns_n_R_t * blocks.signs_t[first:]) @ columns_n_R_t.mT
             return told_n_R_R
 
-        width = 8 * self.factors.numbers + 32 * self.factors.rows * (self.factors.rows + len(self.after.signs_t))
+        width = 8 * self.factors.n_numbers + 32 * self.factors.n_rows * (self.factors.n_rows + len(self.after.signs_t))
         return self.each(positions, work, width)
 
     @property
@@ -132,7 +133,7 @@ class FisherJEPIG(FisherState):
 
     def _after_targets(self, rows_q_P: Tensor) -> Tensor:
         """Rows (H + F_E)⁻¹, by whichever of the two matrices is smaller."""
-        if len(self.targets) * self.targets.rows >= self.factors.weights:
+        if len(self.targets) * self.targets.n_rows >= self.factors.n_weights:
             found_P_q: Tensor = torch.linalg.solve(self._labelled_P_P, rows_q_P.T)
             return found_P_q.T
         targets_r_P = self.targets.explicit(slice(None)).flatten(0, 1)
@@ -143,7 +144,7 @@ class FisherJEPIG(FisherState):
 
     @cached_property
     def _labelled_P_P(self) -> Tensor:
-        return self.precision.dense(self.factors.weights) + self.targets.fisher()
+        return self.precision.dense(self.factors.n_weights) + self.targets.fisher()
 
 
 def learnt(fisher_P_P: Tensor, precision: Precision) -> tuple[Gram, float]:

@@ -5,16 +5,16 @@
 H'' is the observed information. For generalised linear models and under Gauss–Newton, which is all that Fisher beliefs
 hold, it is the Fisher information whatever the labels are: the numbers are those of EIG, EPIG and JEPIG, and active
 sampling gains nothing from labels. PIG and JPIG here are differences of information gains, not the pointwise quantities
-that draws give; only on average over labels are both the same. For observed information that does depend on labels see
-`natsel.information.weights.fisher_information`.  Spec 08, D.
+that draws give; only on average over labels are both the same. In other models observed information depends on labels.
+docs/theory/weight-space.md, 5.3; Kirsch & Gal 2022.
 """
 
 from typing import ClassVar
 
 from natsel.beliefs import FisherFactors, FisherRows
+from natsel.objectives.objective import serves
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.plain import InformationGain
-from natsel.objectives.protocol import serves
 from natsel.objectives.readings.weights.eig_fisher import FisherEIG
 from natsel.objectives.readings.weights.epig_fisher import FisherEPIG
 from natsel.objectives.readings.weights.jepig_fisher import FisherJEPIG

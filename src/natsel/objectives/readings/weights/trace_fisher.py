@@ -5,7 +5,8 @@
 
 Both blocks of a point are kept and changed by the R rows of the point taken: a step costs N·R·P in place of the N·R·P²
 of computing V_n P F_E P V_nᵀ again. Where points and targets are few and weights many (kernel form) T_n = V_n P V_Eᵀ is
-kept, B_n = T_n T_nᵀ.  Spec 08, E (v), G1 and Alg 5.
+kept, B_n = T_n T_nᵀ.
+docs/theory/weight-space.md, 6 (v), 7.3 and 9.1; Ash et al. 2021.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +20,7 @@ from natsel.information.weights.factors import Factors
 from natsel.information.weights.in_place import both_sides_
 from natsel.information.weights.precision import Dense, Isotropic, Precision
 from natsel.memory import chunked, fits, require
-from natsel.objectives.protocol import Reading, serves
+from natsel.objectives.objective import Reading, serves
 from natsel.objectives.readings.pointwise import pointwise
 from natsel.objectives.readings.weights.fisher_blocks import (
     Blocks,
@@ -67,8 +68,8 @@ class FisherTrace(FisherState):
         else:
             targets = scaled(targets, shares_M.sqrt())
         self.targets = targets
-        weights, count = self.factors.weights, len(targets) * targets.rows
-        kernel = len(self.factors) * self.factors.rows < weights and count < weights
+        weights, count = self.factors.n_weights, len(targets) * targets.n_rows
+        kernel = len(self.factors) * self.factors.n_rows < weights and count < weights
         beside = 0 if kernel else needed(targets, self.precision)
         self.blocks = Blocks(self.factors, self.precision, kernel, tables=2, beside=beside)
         self.spread: Spread = KernelSpread(self.blocks, targets) if kernel else WeightSpread(self.blocks, targets)
@@ -81,7 +82,7 @@ class FisherTrace(FisherState):
             factor_n_R_R = factor(self.blocks.at(part), sign)
             return 0.5 * trace(torch.cholesky_solve(self.spread.at(part), factor_n_R_R))
 
-        return self.each(positions, work, 48 * self.factors.rows**2 + self.spread.width())
+        return self.each(positions, work, 48 * self.factors.n_rows**2 + self.spread.width())
 
     def take(self, position: int, sign: int) -> None:
         pivot = self.blocks.pivot(position, sign)
@@ -124,7 +125,7 @@ class Spread(ABC):
 
     @abstractmethod
     def width(self) -> int:
-        """Bytes a point, while its B is made."""
+        """Bytes per point, while its B is made."""
 
     @abstractmethod
     def take(self, pivot: Pivot) -> None:
@@ -151,12 +152,12 @@ class WeightSpread(Spread):
             change_n_R_R = columns_n_R_t @ applied(factors[part], self.rows_t_P).mT
             return change_n_R_R + change_n_R_R.mT
 
-        width = 32 * factors.rows * len(signs_t) + 8 * factors.numbers
+        width = 32 * factors.n_rows * len(signs_t) + 8 * factors.n_numbers
         return self.first.over(factors) - chunked(change, len(factors), width, factors.device)
 
     def width(self) -> int:
-        """Bytes a point, while its B is made."""
-        return 0 if self.held_N_R_R is not None else 8 * self.blocks.factors.numbers
+        """Bytes per point, while its B is made."""
+        return 0 if self.held_N_R_R is not None else 8 * self.blocks.factors.n_numbers
 
     def take(self, pivot: Pivot) -> None:
         """The rows of y, and with them all B."""
@@ -185,9 +186,9 @@ class KernelSpread(Spread):
     def __init__(self, blocks: Blocks, targets: Factors) -> None:
         self.blocks = blocks
         self.targets = Blocks(targets, blocks.precision, kernel=True)
-        self.count = len(targets) * targets.rows
+        self.count = len(targets) * targets.n_rows
         self.cross_N_R_m: Tensor | None = None
-        if fits(8 * len(blocks) * blocks.factors.rows * self.count):
+        if fits(8 * len(blocks) * blocks.factors.n_rows * self.count):
             self.cross_N_R_m = chunked(self._made, len(blocks), self.width(), blocks.signs_t.device)
 
     def at(self, positions: Tensor) -> Tensor:
@@ -196,8 +197,8 @@ class KernelSpread(Spread):
         return cross_n_R_m @ cross_n_R_m.mT
 
     def width(self) -> int:
-        """Bytes a point, while its B is made: T of it, and what T is made of."""
-        return 8 * self.blocks.factors.numbers + 40 * self.blocks.factors.rows * self.count
+        """Bytes per point, while its B is made: T of it, and what T is made of."""
+        return 8 * self.blocks.factors.n_numbers + 40 * self.blocks.factors.n_rows * self.count
 
     def take(self, pivot: Pivot) -> None:
         """T less the columns of both ends."""
@@ -227,12 +228,14 @@ def lengths(factors: Factors, precision: Precision) -> Tensor:
     >>> lengths(RowFactors(torch.ones(1, 1, 3)), Isotropic(2.0)).tolist()
     [1.5]
     """
-    return chunked(lambda part: trace(factors[part].own(precision)), len(factors), 32 * factors.rows**2, factors.device)
+    return chunked(
+        lambda part: trace(factors[part].own(precision)), len(factors), 32 * factors.n_rows**2, factors.device
+    )
 
 
 def needed(targets: Factors, precision: Precision) -> int:
     """Bytes of F_E and H⁻¹ F_E H⁻¹, and of H⁻¹ where it is a matrix; more than the memory budget is refused."""
-    count, weights = min(len(targets) * targets.rows, targets.weights), targets.weights
+    count, weights = min(len(targets) * targets.n_rows, targets.n_weights), targets.n_weights
     whole, matrices = isinstance(precision, Dense), 1 if isinstance(precision, Isotropic) else 2
     size = 8 * weights * (matrices * count + (weights if whole else 0))
     require(
@@ -251,7 +254,7 @@ def told(targets: Factors, precision: Precision) -> tuple[Gram, Gram]:
     """
     change = partial(solved, precision=precision)
     scale = float(precision.scale) ** -2 if isinstance(precision, Isotropic) else 1.0
-    if len(targets) * targets.rows < targets.weights:
+    if len(targets) * targets.n_rows < targets.n_weights:
         rows_r_P = rows_of(targets, lambda rows_q_P: rows_q_P)
         solved_r_P = rows_r_P if isinstance(precision, Isotropic) else rows_of(targets, change)
         return Gram(rows_r_P=rows_r_P), Gram(rows_r_P=solved_r_P, scale=scale)

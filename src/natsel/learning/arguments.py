@@ -1,0 +1,70 @@
+"""What people hand to a learner, checked before anything is done with it."""
+
+import operator
+from dataclasses import replace
+from typing import Any
+
+from natsel.data.examples import Examples
+from natsel.data.labels import read_numbers, refuse_class_beyond
+from natsel.data.pool import Pool
+
+
+def as_count(number: Any, name: str, least: int = 1) -> int:
+    """A whole number that is large enough.
+
+    >>> as_count(3, "k")
+    3
+    """
+    try:
+        count = None if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        count = None
+    if count is None:
+        raise ValueError(f"{name}: expected a whole number, found {number!r}")
+    if not least <= count < 1 << 63:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, found {count}")
+    return count
+
+
+def as_pool(pool: Any) -> Pool:
+    """A pool; anything else is refused.
+
+    >>> as_pool([[0.0]])
+    Traceback (most recent call last):
+    ValueError: pool: expected a natsel.Pool, found list; natsel.Pool(inputs) makes one
+    """
+    if not isinstance(pool, Pool):
+        raise ValueError(f"pool: expected a natsel.Pool, found {_type_name(pool)}; natsel.Pool(inputs) makes one")
+    return pool
+
+
+def as_examples(examples: Any, name: str, pool: Pool) -> Examples | None:
+    """Examples, from Examples or from a pair (inputs, labels). Their labels must mean what the pool's labels mean.
+
+    >>> as_examples(([[0.0]], [1]), "test", Pool([[0.0]], regression=True)).labels
+    array([1.])
+    """
+    if examples is None:
+        return None
+    found = examples
+    if not isinstance(found, Examples):
+        if not isinstance(examples, tuple | list) or len(examples) != 2:
+            raise ValueError(
+                f"{name}: expected natsel.Examples or a pair (inputs, labels), found {_type_name(examples)};"
+                " natsel.Examples(inputs, labels) makes one"
+            )
+        inputs, labels = examples
+        found = Examples(inputs, read_numbers(labels, name) if pool.regression and labels is not None else labels)
+    if found.labels is None:
+        raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
+    if any(ours != theirs for ours, theirs in zip(pool.classes, found.classes, strict=False)):
+        raise ValueError(f"{name}: its classes are not numbered like the pool's; make it with classes=pool.classes")
+    if not pool.regression and not pool.classes and not found.classes:
+        refuse_class_beyond(found.labels, len(pool), name)
+    if pool.regression and not found.classes:
+        return replace(found, labels=read_numbers(found.labels, name))
+    return found
+
+
+def _type_name(thing: Any) -> str:
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__

@@ -1,0 +1,182 @@
+"""A model fitted to the labels of a run: fitted afresh whenever they change, evaluated, and asked what it believes.
+
+A fit is named by a revision, the number of label changes before it. Within a run the revision decides the labels, their
+order and the seed of the fit, derive(seed, "fit", revision), and so the fit itself.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from natsel.beliefs import Belief, CategoricalSamples
+from natsel.data.examples import Examples
+from natsel.data.labels import refuse_class_beyond
+from natsel.data.pool import Pool
+from natsel.evaluation.of_belief import evaluate, predictive
+from natsel.learning.arguments import as_examples
+from natsel.learning.run_record import Array, RunRecord
+from natsel.learning.set_aside import teaches_junk, with_set_aside
+from natsel.models.consistency import check_consistent
+from natsel.models.conversion import as_model
+from natsel.models.joint_beliefs import believe_both
+from natsel.models.protocol import Model, checked_belief
+from natsel.progress import Bar
+from natsel.seeds import derive
+from natsel.store import State
+
+
+class FittedModel:
+    """A model, and the revision of the labels that it was last fitted to."""
+
+    def __init__(
+        self, model: Any, pool: Pool, *, seed: int, validation: Any, test: Any, checkpoints: bool, bars: bool, junk: str
+    ) -> None:
+        self.model: Model = as_model(model)
+        self.seed, self.checkpoints, self.bars = seed, checkpoints, bars
+        if getattr(self.model, "regression", False) is True:
+            pool.expect_numbers()
+        self.validation, self.test = as_examples(validation, "validation", pool), as_examples(test, "test", pool)
+        self.teaches_junk = teaches_junk(junk, self.model, pool)
+        self.revision = 0
+        """The revision of the labels that the model knows; 0 before the first fit."""
+        self.labelled: Examples | None = None
+        """The examples that the model was fitted to."""
+        self._known_consistent = type(self.model).__module__.split(".")[0] == "natsel"
+        if checkpoints and not (hasattr(self.model, "weights") and hasattr(self.model, "load_weights")):
+            raise ValueError(f"checkpoints: {type(self.model).__name__} cannot give its weights; leave checkpoints out")
+
+    def fit_and_evaluate(self, record: RunRecord) -> None:
+        """Fit to the labels there are, evaluate on the test examples and write the round into the journal; nothing of
+        this where the model knows these labels already.
+        """
+        state = record.snapshot()  # others may tell more while the model is fitted
+        revision = self._revision_of(state)
+        if revision == self.revision:
+            return
+        labelled = self._examples(record, state)
+        self.revision, self.labelled = 0, None  # a fit that fails leaves no model
+        started = perf_counter()
+        self._fit(labelled, revision, record)
+        if not self._known_consistent:
+            check_consistent(self.believe, record.pool.inputs_of(record.pool.ids[:2]))
+            self._known_consistent = True
+        self.revision, self.labelled = revision, labelled
+        seconds = {"fit": perf_counter() - started}
+        if record.journal.has_round(record.run, revision):
+            return  # evaluated before a kill, or by another client
+        metrics: dict[str, float] = {}
+        if self.test is not None:
+            started = perf_counter()
+            predict = getattr(self.model, "predictive", self.model.believe)  # without draws, where a model can
+            belief = checked_belief(self._calling(predict, "believe")(self.test.inputs), self.test.inputs)
+            metrics = evaluate(belief, self.test.labels)
+            seconds["evaluate"] = perf_counter() - started
+        record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
+
+    def believe(self, inputs: Any) -> Belief:
+        """What the model believes about inputs, one row for each."""
+        return checked_belief(self._calling(self.model.believe, "believe")(inputs), inputs)
+
+    def believe_both(self, inputs: Any, targets: Any) -> tuple[Belief, Belief]:
+        """What the model believes about inputs and about targets, with the same draws for both."""
+        return believe_both(self.model, inputs, targets, calling=partial(self._calling, label="believe"))
+
+    def fit_copy(self, examples: Examples, seed: int) -> Model:
+        """A copy of the model, fitted to other examples; the model itself is left as it is."""
+        model = copy.copy(self.model)
+        self._call_fit(model, examples, f"fit a student to {len(examples)} labels", seed)
+        return model
+
+    def makes_one_draw(self, record: RunRecord) -> bool:
+        """Whether the model's belief is a single draw, whose gain is 0 whatever is asked."""
+        log_weights_K = getattr(self.believe(record.pool.inputs_of(record.pool.ids[:1])), "log_weights_K", None)
+        return log_weights_K is not None and len(log_weights_K) == 1
+
+    def predictions(self, points: int, record: RunRecord) -> list[Array]:
+        """The classes that each fit so far predicted for the same random part of the pool, kept in the journal."""
+        journal, pool, kind = record.journal, record.pool, f"predictions-{points}"
+        kept = journal.kept(record.run, kind)
+        if self.revision and self.revision not in kept:
+            rng = np.random.default_rng(derive(self.seed, "predictions"))
+            positions = np.sort(rng.choice(len(pool), min(points, len(pool)), replace=False))
+            belief = self.believe(pool.inputs_of(pool.ids[positions]))
+            if not isinstance(belief, CategoricalSamples):
+                raise ValueError("stop: Stabilised compares classes; for numbers use GainBelow or a budget")
+            journal.keep(record.run, kind, self.revision, {"classes": predictive(belief).argmax(-1)})
+            kept.append(self.revision)
+        found = [journal.fetch(record.run, kind, revision) for revision in kept]
+        return [tensors["classes"].numpy() for tensors in found if tensors is not None]
+
+    def _revision_of(self, state: State) -> int:
+        """What names a fit: the revision of the labels. Where points that were set aside teach as well, each of them
+        counts once and each label change twice: a label for a point that was set aside then makes a new name too.
+        """
+        return 2 * state.revision + len(state.skipped) if self.teaches_junk and state.revision else state.revision
+
+    def _examples(self, record: RunRecord, state: State) -> Examples:
+        """What the model is to learn from."""
+        labelled = self._with_all_classes(record.labelled(state), state, len(record.pool))
+        return with_set_aside(labelled, record.pool, state) if self.teaches_junk else labelled
+
+    def _with_all_classes(self, labelled: Examples, state: State, points: int) -> Examples:
+        """Examples whose classes, where they have no names, are numbered up to the largest that the labels, the
+        validation or the test examples mention: a model must know of classes it has no example of.
+        """
+        if labelled.classes or labelled.labels.dtype.kind == "f":
+            return labelled
+        # Journals from before such labels were refused may hold one; a label told again corrects it.
+        refuse_class_beyond(labelled.labels, points, "labels", list(state.values))
+        parts = [labelled, *(part for part in (self.validation, self.test) if part is not None)]
+        count = max(int(np.asarray(part.labels).max(initial=-1)) for part in parts) + 1
+        return Examples(labelled.inputs, labelled.labels, tuple(map(str, range(count))))
+
+    def _fit(self, labelled: Examples, revision: int, record: RunRecord) -> None:
+        """Fit the model, or load the weights that were kept of this fit."""
+        model: Any = self.model
+        if self.checkpoints:
+            weights = record.journal.fetch(record.run, "weights", revision)
+            if weights is not None:
+                model.load_weights(weights)
+                return
+        self._call_fit(model, labelled, f"fit to {len(labelled)} labels", derive(self.seed, "fit", revision))
+        if self.checkpoints:
+            record.journal.keep(record.run, "weights", revision, model.weights())
+
+    def _call_fit(self, model: Any, examples: Examples, label: str, seed: int) -> None:
+        """Call a model's `fit`, with the validation examples and the seed where it takes them."""
+        fit = self._calling(model.fit, label, seed=seed)
+        if _takes_validation(model.fit):
+            fit(examples, self.validation)
+        else:
+            fit(examples)
+
+    def _calling(self, function: Any, label: str, **offered: Any) -> Callable[..., Any]:
+        """A function with those of the keywords offered that it takes, and with a bar where bars are wanted."""
+        takes = inspect.signature(function).parameters
+        anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+        given = {name: value for name, value in offered.items() if anything or name in takes}
+        if not self.bars or "progress" not in takes:
+            return partial(function, **given)
+
+        def call(*arguments: Any) -> Any:
+            bar = Bar(label)
+            try:
+                return function(*arguments, progress=bar, **given)
+            finally:
+                bar.wipe()
+
+        return call
+
+
+def _takes_validation(fit: Any) -> bool:
+    """Whether a model's fit takes validation examples after the labelled ones."""
+    kinds = inspect.Parameter
+    takes = inspect.signature(fit).parameters.values()
+    places = [one for one in takes if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    more = [one for one in places[1:2] if one.name not in ("seed", "progress")]
+    return bool(more) or any(one.kind is kinds.VAR_POSITIONAL for one in takes)

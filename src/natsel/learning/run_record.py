@@ -1,0 +1,147 @@
+"""A run as a learner sees it: its journal, the state that the journal's entries make, and the pool that shows it.
+
+Writing goes one way: into the journal first, then from the journal into the state, then into the pool. What this
+process wrote and what other processes wrote arrive by the same path. Threads may share a record: its methods run one
+at a time.
+"""
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from natsel.data.examples import Examples
+from natsel.data.labels import as_numpy
+from natsel.data.pool import Pool
+from natsel.learning.client_names import ClientNames
+from natsel.store import Ask, Journal, State, Terms
+
+Array = np.ndarray[Any, Any]
+
+
+class RunRecord:
+    """A run in a journal, its state and its pool. `trusted`: the pool is known to be the one the labels were told for.
+
+    >>> record = RunRecord(Journal(), "main", Terms("some data", "bald", 2, 0), Pool(np.zeros((3, 1))))
+    >>> record.tell([2], [1])
+    >>> record.free_ids(), record.labelled().labels
+    (array([0, 1]), array([1]))
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        run: str,
+        terms: Terms,
+        pool: Pool,
+        names: ClientNames | None = None,
+        trusted: bool = False,
+    ) -> None:
+        self.journal, self.pool, self.names = journal, pool, names or ClientNames(journal, run)
+        self.lock = threading.RLock()
+        before, aside = pool.labelled_ids.tolist(), pool.ignored_ids.tolist()
+        values = pool.labels_of(before).tolist()
+        self.state: State = journal.begin(run, terms)
+        if not trusted:
+            self._refuse_other_inputs()
+        digests = pool.digests_of(before)
+        journal.tell(self.state, before, values, skipped=aside, who=self.names.name, only_new=True, digests=digests)
+        self.catch_up()
+
+    @property
+    def run(self) -> int:
+        """The number of the run in its journal."""
+        return self.state.run
+
+    def catch_up(self) -> State:
+        """Take in what anybody committed since the last call, and show it in the pool. The state is returned."""
+        with self.lock:
+            state = self.state
+            if not self.journal.closed:
+                self.journal.catch_up(state)
+            labelled = [id for id in state.changed if id in state.values]
+            self.pool.restore(labelled, [state.values[id] for id in labelled])
+            self.pool.ignore([id for id in state.changed if id in state.skipped])
+            state.changed.clear()
+            return state
+
+    def snapshot(self) -> State:
+        """A copy of the state after everything that was committed; it does not change any more."""
+        with self.lock:
+            state = self.catch_up()
+            return replace(
+                state,
+                values=dict(state.values),
+                outstanding=dict(state.outstanding),
+                skipped=dict(state.skipped),
+                changed={},
+            )
+
+    def free_ids(self) -> Array:
+        """Ids that may be handed out, in the order of the pool."""
+        with self.lock:
+            taken = [*self.state.values, *self.state.outstanding, *self.state.skipped]
+        free_N = np.ones(len(self.pool), dtype=bool)
+        free_N[self.pool.position_of(taken)] = False
+        return self.pool.ids[free_N]
+
+    def labelled(self, state: State | None = None) -> Examples:
+        """Inputs and labels in the order first told, of the state given or of the present one."""
+        label_of = (state or self.snapshot()).values
+        ids, values = list(label_of), list(label_of.values())
+        numbers = self.pool.regression or any(isinstance(value, float) for value in values)
+        labels = np.array(values, dtype=np.float64 if numbers else np.int64)
+        return Examples(self.pool.inputs_of(ids), labels, self.pool.classes)
+
+    def ask(self, ask: Ask, limit: int | None = None) -> bool:
+        """Hand a batch out; False, and nothing written, where another client took one of its ids first."""
+        with self.lock:
+            number = self.journal.ask(self.state, ask, limit=limit)
+            self.catch_up()
+        return number is not None
+
+    def tell(self, ids: Any, labels: Any, *, skipped: Any = (), who: str | None = None) -> None:
+        """Check labels, then write them, and the ids that got none, in one transaction."""
+        chosen, aside = self._checked_ids(ids), self._checked_ids(skipped)
+        values = self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist()
+        if len(values) != len(chosen):
+            raise ValueError(f"labels: expected one for each of {len(chosen)} ids, found {len(values)}")
+        teller, digests = self.names.name if who is None else who, self.pool.digests_of(chosen)
+        with self.lock:
+            self.journal.tell(self.state, chosen, values, skipped=aside, who=teller, digests=digests)
+            self.catch_up()
+
+    def skip(self, ids: Any) -> None:
+        """Set ids aside."""
+        chosen = self._checked_ids(ids)
+        with self.lock:
+            self.journal.skip(self.state, chosen, self.names.name)
+            self.catch_up()
+
+    def release(self, ids: Any) -> None:
+        """Hand outstanding ids back."""
+        chosen = self._checked_ids(ids)
+        with self.lock:
+            self.journal.release(self.state, chosen, self.names.name)
+            self.catch_up()
+
+    def _checked_ids(self, ids: Any) -> list[int]:
+        """Ids as a list, each of them in the pool and named once."""
+        self.pool.position_of(ids)
+        chosen: list[int] = np.atleast_1d(as_numpy(ids)).tolist()
+        if len(set(chosen)) < len(chosen):
+            raise ValueError("ids: an id appears twice; give each once")
+        return chosen
+
+    def _refuse_other_inputs(self) -> None:
+        """Refuse a pool in which a labelled id has another input than the one its label was told for."""
+        then = self.journal.contents(self.run)
+        ids = [id for id in then if id in self.state.values]
+        now = dict(zip(ids, self.pool.digests_of(ids), strict=True))
+        moved = [id for id in ids if now[id] != then[id]]
+        if moved:
+            raise ValueError(
+                f"pool: {len(moved)} of the {len(ids)} labels in {self.journal.path} were told for other inputs, the"
+                f" first for id {moved[0]}; open it with the inputs as they were, or choose another file"
+            )

@@ -1,0 +1,240 @@
+"""The kinds of model that a recipe may name: the options of each, and how a model is built from them.
+
+    [model]
+    kind = "last-layer"        →        KINDS["last-layer"].build({"structure": "diagonal"}, facts)
+    structure = "diagonal"
+
+This is the only table of kinds: the schema of recipes reads `Kind.options`, and runs call `Kind.build`. Options that a
+recipe leaves out get their default here. Nothing is imported before a model is built.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from natsel import models
+
+
+@dataclass(frozen=True)
+class Option:
+    """One key of `[model]`.
+
+    `type`: int, float, str, or tuple for a list of whole numbers. `choices` are the allowed texts; `least` and `most`
+    bound a number, or each number of a list. `only_with` is the pair (other option, value) without which the key is
+    refused. A default of None leaves the choice to the model.
+    """
+
+    type: type
+    default: Any = None
+    choices: tuple[str, ...] | None = None
+    least: float | None = None
+    most: float | None = None
+    only_with: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What building a model needs to know about the data, and how and where the model is trained.
+
+    `name` is that of the data set, for messages. `kind` is "image", "table" or "text". `texts` are those of the pool,
+    which decide a vocabulary. `scale` is the mean and the standard deviation of pictures. `training` is a
+    `natsel.models.Training`, or None for the default.
+    """
+
+    name: str
+    kind: str
+    inputs_shape: tuple[int, ...]
+    classes: int
+    scale: tuple[float, float] = (0.0, 1.0)
+    texts: Any = None
+    training: Any = None
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of model: its options, and the function that makes a model, not fitted yet, from a value for each."""
+
+    options: Mapping[str, Option]
+    make: Callable[[Mapping[str, Any], DataFacts], Any]
+    reads: tuple[str, ...] = ("image", "table")
+
+    def build(self, options: Mapping[str, Any], facts: DataFacts) -> Any:
+        """A model, not fitted yet, from the options that a recipe gives; one that cannot read the data is refused.
+
+        >>> facts = DataFacts("iris", "table", (4,), 3, device="cpu")
+        >>> KINDS["dropout"].build({"draws": 20}, facts).draws
+        20
+        """
+        name = next(name for name, kind in KINDS.items() if kind is self)
+        if facts.kind not in self.reads:
+            wants, holds = ("numbers", "texts") if facts.kind == "text" else ("texts", "none")
+            others = "text or frozen" if facts.kind == "text" else "dropout or forest"
+            raise ValueError(f"model.kind: {name} wants {wants}, and {facts.name} holds {holds}; use {others}")
+        values = {key: option.default for key, option in self.options.items()} | dict(options)
+        for key in options:
+            condition = self.options[key].only_with
+            if condition is not None and values[condition[0]] != condition[1]:
+                other, wanted = condition
+                raise ValueError(
+                    f"model.{key}: the {other} {values[other]} does not take it; take it out, or use the {other}"
+                    f" {wanted}"
+                )
+        return self.make(values, facts)
+
+
+def _dropout(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    return models.Dropout(_network(options, facts), options["draws"], facts.training, facts.device)
+
+
+def _ensemble(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    return models.Ensemble(_network(options, facts), options["members"], facts.training, facts.device)
+
+
+def _last_layer(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    return models.LastLayer(
+        _network(options, facts),
+        options["prior_precision"] or "evidence",
+        options["structure"],
+        facts.training,
+        facts.device,
+        rank=options["rank"],
+    )
+
+
+def _gradients(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    return models.Gradients(
+        _network(options, facts),
+        options["labels"],
+        options["sketch"],
+        options["prior_precision"] or "evidence",
+        options["structure"],
+        facts.training,
+        facts.device,
+        rank=options["rank"],
+    )
+
+
+def _forest(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    forest = RandomForestClassifier(options["trees"], min_samples_leaf=options["leaf"])
+    return models.Sklearn(forest, smoothing=options["smoothing"])
+
+
+def _logistic(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    estimator = LogisticRegression(C=options["strength"], max_iter=200, tol=1e-3)
+    return models.Sklearn(estimator, members=options["members"])
+
+
+def _probit_gp(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    if facts.classes != 2:
+        raise ValueError(f"model.kind: probit-gp tells two classes apart, and there are {facts.classes}")
+    return models.ProbitGP(options["variance"], options["length"], options["draws"])
+
+
+def _text(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    return models.TextModel(facts.texts, words=options["words"], head=_head(options, facts))
+
+
+def _frozen(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    name = options["backbone"] or ("minilm" if facts.kind == "text" else "efficientnet-lite0")
+    wanted, backbone = _BACKBONES[name]
+    if facts.kind != wanted:
+        raise ValueError(
+            f"model.backbone: {name} reads {wanted}s, and {facts.name} is of kind {facts.kind}; choose another model"
+        )
+    return models.Frozen(getattr(models, backbone)(device=facts.device), _head(options, facts))
+
+
+def _head(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    settings = {"training": facts.training, "device": facts.device}
+    if options.get("head") == "ensemble":
+        return models.ensemble_head(options["hidden"], options["dropout"], members=options["members"], **settings)
+    return models.dropout_head(options["hidden"], options["dropout"], draws=options["draws"], **settings)
+
+
+def _network(options: Mapping[str, Any], facts: DataFacts) -> Callable[[], Any]:
+    """What makes a network for the shape and the classes of the data."""
+    name, shape, (mean, std) = options["network"], facts.inputs_shape, facts.scale
+    if name == "mlp":
+        return lambda: models.mlp(prod(shape), facts.classes, options["hidden"], options["dropout"])
+    sides = tuple(side for side in shape if side != 1)
+    if len(sides) != 2 or (name == "mnist-cnn" and sides != (28, 28)):
+        wanted = "grey pictures" + (" of 28×28" if name == "mnist-cnn" else "")
+        raise ValueError(
+            f"model.network: {name} wants {wanted}, found rows of shape {tuple(shape)}; use the network mlp"
+        )
+    if name == "mnist-cnn":
+        return lambda: models.mnist_cnn(facts.classes, mean, std)
+    height, width = sides
+    return lambda: models.emnist_cnn(facts.classes, mean, std, (height, width))
+
+
+_BACKBONES = {"efficientnet-lite0": ("image", "efficientnet_lite0"), "minilm": ("text", "minilm")}
+"""Frozen networks: what each reads, and the function of natsel.models that makes it."""
+
+_NETWORK = {
+    "network": Option(str, "mlp", choices=("mnist-cnn", "emnist-cnn", "mlp")),
+    "hidden": Option(tuple, (128,), least=1, only_with=("network", "mlp")),
+    "dropout": Option(float, 0.5, least=0, most=0.99, only_with=("network", "mlp")),
+}
+_HEAD = {"hidden": Option(tuple, (256,), least=1), "dropout": Option(float, 0.5, least=0, most=0.99)}
+_WEIGHTS = {
+    "prior_precision": Option(float, None, least=0),  # None: it maximises the evidence
+    "rank": Option(int, None, least=1),
+}
+_STRUCTURES = ("full", "diagonal", "low-rank", "identity")
+
+KINDS: dict[str, Kind] = {
+    "dropout": Kind(_NETWORK | {"draws": Option(int, 100, least=1)}, _dropout),
+    "ensemble": Kind(_NETWORK | {"members": Option(int, 5, least=1)}, _ensemble),
+    "last-layer": Kind(
+        {**_NETWORK, **_WEIGHTS, "structure": Option(str, "full", choices=(*_STRUCTURES, "kronecker"))}, _last_layer
+    ),
+    "gradients": Kind(
+        {
+            **_NETWORK,
+            **_WEIGHTS,
+            "structure": Option(str, "full", choices=_STRUCTURES),
+            "labels": Option(str, "expected", choices=("expected", "hard", "sampled")),
+            "sketch": Option(int, 512, least=1),
+        },
+        _gradients,
+    ),
+    "forest": Kind(
+        {
+            "trees": Option(int, 100, least=1),
+            "leaf": Option(int, 1, least=1),
+            # A leaf of one label is no certainty.
+            "smoothing": Option(float, 0.01, least=0, most=0.99),
+        },
+        _forest,
+    ),
+    "logistic": Kind({"members": Option(int, 20, least=1), "strength": Option(float, 1.0, least=0)}, _logistic),
+    "probit-gp": Kind(
+        {
+            "draws": Option(int, 1000, least=1),
+            "variance": Option(float, 10.0, least=0),
+            "length": Option(float, 1.0, least=0),
+        },
+        _probit_gp,
+    ),
+    "text": Kind(
+        _HEAD | {"draws": Option(int, 100, least=1), "words": Option(int, 5_000, least=1)}, _text, reads=("text",)
+    ),
+    "frozen": Kind(
+        {
+            **_HEAD,
+            "backbone": Option(str, None, choices=tuple(_BACKBONES)),
+            "head": Option(str, "dropout", choices=("dropout", "ensemble")),
+            "draws": Option(int, 100, least=1, only_with=("head", "dropout")),
+            "members": Option(int, 5, least=1, only_with=("head", "ensemble")),
+        },
+        _frozen,
+        reads=("image", "table", "text"),
+    ),
+}

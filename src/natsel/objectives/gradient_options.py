@@ -1,0 +1,42 @@
+"""What similarity objectives share: one gradient per point, read from a belief, and the geometry it spans.
+
+    FisherFactors      g = (π − e_y) ⊗ x        y: the likeliest label, one drawn from the prediction, or the true one
+    FisherRows         g = the one row of a point
+    GaussianFeatures   g = φ / √noise
+
+The precision that a Fisher belief carries is not looked at: these are the methods of an uninformative posterior, in
+which every weight counts alike.
+docs/theory/weight-space.md, 8.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from natsel.options import check_options
+
+Label = Literal["hard", "sampled", "true"]
+
+
+@dataclass(frozen=True)
+class OneGradient:
+    """Options of the objectives: under which `label` gradients are taken, and whether all are equally long (`cosine`).
+
+    >>> OneGradient().label
+    'hard'
+    """
+
+    label: Label = "hard"
+    cosine: bool = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        for name in ("ridge", "eta", "penalty", "threshold"):
+            value = getattr(self, name, 1.0)
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name}: expected a positive number, found {value!r}; the default is 1 or less")
+
+    @property
+    def takes_labels(self) -> bool:
+        """Whether gradients are taken under known labels."""
+        return self.label == "true"

@@ -1,0 +1,136 @@
+"""Kinds of model for recipes: every kind builds, options reach the model, and what makes no sense is refused."""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import natsel
+from natsel import models
+from natsel.data import Examples
+from natsel.models import Training
+from natsel.models.kinds import KINDS, DataFacts, Option
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(40, 4)).astype(np.float32)
+TABLE = DataFacts("two", "table", (4,), 2, training=Training(max_epochs=3), device="cpu")
+TEXTS = DataFacts("letters", "text", (), 2, texts=np.array(["a b", "c d"], dtype=object), device="cpu")
+PICTURES = DataFacts("digits", "image", (28, 28), 10, (0.1, 0.3), device="cpu")
+EXAMPLES = Examples(INPUTS, (INPUTS[:, 0] > 0).astype(int))
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if "table" in kind.reads and name != "frozen"])
+def test_every_kind_builds_a_model_that_believes(kind):
+    model = KINDS[kind].build({}, TABLE)
+    assert len(model.fit(EXAMPLES).believe(INPUTS[:7])) == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "method"),
+    [
+        ("last-layer", {}, "badge"),
+        ("last-layer", {}, "bait"),
+        ("last-layer", {}, "bald"),
+        ("gradients", {}, "bait"),
+        ("gradients", {"sketch": 32}, "bald"),
+        ("gradients", {"labels": "hard"}, "badge"),  # it chooses by the gradient under one label
+    ],
+)
+def test_weight_space_methods_choose_from_the_kinds_of_weight_space(kind, options, method):
+    belief = KINDS[kind].build(options, TABLE).fit(EXAMPLES).believe(INPUTS)
+    targets = {"targets": natsel.Targets(belief)} if method == "bait" else {}
+    assert len(set(natsel.select(method, belief, k=5, **targets).indices.tolist())) == 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_defaults_are_of_their_own_type_and_allowed(kind):
+    for name, option in KINDS[kind].options.items():
+        value = option.default
+        if value is None:
+            continue
+        assert isinstance(value, option.type), name
+        assert option.choices is None or value in option.choices
+        for number in value if option.type is tuple else [value] if option.type is not str else []:
+            assert option.least is None or number >= option.least
+            assert option.most is None or number <= option.most
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "same"),
+    [
+        ("dropout", models.Dropout, ("draws",)),
+        ("ensemble", models.Ensemble, ("members",)),
+        ("dropout", models.mlp, ("hidden", "dropout")),
+        ("last-layer", models.LastLayer, ("structure", "rank")),
+        ("gradients", models.Gradients, ("structure", "rank", "labels", "sketch")),
+        ("probit-gp", models.ProbitGP, ("draws", "variance", "length")),
+        ("text", models.TextModel, ("words",)),
+        ("text", models.dropout_head, ("draws", "hidden", "dropout")),
+        ("frozen", models.ensemble_head, ("members", "hidden", "dropout")),
+    ],
+)
+def test_defaults_are_those_of_the_models(kind, make, same):
+    parameters = inspect.signature(make).parameters
+    assert {name: KINDS[kind].options[name].default for name in same} == {
+        name: parameters[name].default for name in same
+    }
+
+
+def test_options_reach_the_model():
+    forest = KINDS["forest"].build({"trees": 7, "leaf": 3, "smoothing": 0.2}, TABLE)
+    assert (forest.estimator.n_estimators, forest.estimator.min_samples_leaf, forest.smoothing) == (7, 3, 0.2)
+    logistic = KINDS["logistic"].build({"members": 4, "strength": 0.5}, TABLE)
+    assert (logistic.members, logistic.estimator.C) == (4, 0.5)
+    last = KINDS["last-layer"].build({"prior_precision": 2.0, "structure": "low-rank", "rank": 3}, TABLE)
+    assert (last.prior_precision, last.structure, last.rank) == (2.0, "low-rank", 3)
+    assert KINDS["last-layer"].build({}, TABLE).prior_precision == "evidence"
+    rows = KINDS["gradients"].build({"labels": "hard", "sketch": 9}, TABLE)
+    assert (rows.labels, rows.sketch.columns) == ("hard", 9)
+    network = KINDS["ensemble"].build({"hidden": (3, 2), "dropout": 0.1}, TABLE).network()
+    assert [tuple(one.shape) for one in network.parameters()][::2] == [(3, 4), (2, 3), (2, 2)]
+    assert KINDS["text"].build({"words": 11}, TEXTS).words == 11
+    assert KINDS["dropout"].build({"network": "mnist-cnn"}, PICTURES).network()(torch.zeros(1, 28, 28)).shape == (1, 10)
+    small = replace(PICTURES, inputs_shape=(16, 8, 1))
+    assert KINDS["dropout"].build({"network": "emnist-cnn"}, small).network()(torch.zeros(1, 16, 8)).shape == (1, 10)
+    heads = (KINDS["frozen"].build({"head": head}, TEXTS).head(8, 2) for head in ("dropout", "ensemble"))
+    assert [type(head).__name__ for head in heads] == ["Dropout", "Ensemble"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "facts", "message"),
+    [
+        ("forest", {}, TEXTS, "^model.kind: forest wants numbers, and letters holds texts; use text or frozen"),
+        ("text", {}, TABLE, "^model.kind: text wants texts, and two holds none; use dropout or forest"),
+        ("frozen", {}, TABLE, "^model.backbone: efficientnet-lite0 reads images, and two is of kind table"),
+        (
+            "frozen",
+            {"backbone": "minilm"},
+            PICTURES,
+            "^model.backbone: minilm reads texts, and digits",
+        ),
+        ("frozen", {"head": "ensemble", "draws": 3}, TEXTS, "^model.draws: the head ensemble does not take it"),
+        ("frozen", {"members": 3}, TEXTS, "^model.members: the head dropout does not take it"),
+        (
+            "dropout",
+            {"network": "mnist-cnn", "hidden": (3,)},
+            PICTURES,
+            "^model.hidden: the network mnist-cnn",
+        ),
+        ("dropout", {"network": "mnist-cnn"}, TABLE, r"^model.network: mnist-cnn wants grey pictures of 28×28, found"),
+        ("probit-gp", {}, replace(TABLE, classes=3), "^model.kind: probit-gp tells two classes apart, and there are 3"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(kind, options, facts, message):
+    with pytest.raises(ValueError, match=message):
+        KINDS[kind].build(options, facts)
+
+
+def test_conditions_name_options_that_are_there():
+    for kind in KINDS.values():
+        for option in kind.options.values():
+            if option.only_with is not None:
+                other = kind.options[option.only_with[0]]
+                assert isinstance(other, Option)
+                assert option.only_with[1] in (other.choices or ())
