@@ -39,7 +39,7 @@ def golden_belief(inputs: dict[str, Any], name: str) -> FisherFactors:
     if len(features.get("train", ())) == 0:
         return believe(name, prior)
     train = believe("train", 1.0).factors
-    precision = train.fisher() + prior * torch.eye(train.weights, dtype=torch.float64)
+    precision = train.fisher() + prior * torch.eye(train.n_weights, dtype=torch.float64)
     return believe(name, Dense(precision))
 
 

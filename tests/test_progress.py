@@ -2,7 +2,7 @@
 
 import io
 
-from natsel.progress import Bar
+from natsel.progress import ProgressBar
 
 
 class Screen(io.StringIO):
@@ -15,14 +15,14 @@ class Screen(io.StringIO):
 
 
 def test_quick_work_and_files_see_nothing():
-    for bar in (Bar("fit", Screen()), Bar("fit", Screen(terminal=False), patience=0.0)):
+    for bar in (ProgressBar("fit", Screen()), ProgressBar("fit", Screen(terminal=False), patience=0.0)):
         for done in range(5):
             bar(done, 4)
         assert bar.stream.getvalue() == ""
 
 
 def test_it_fills_and_is_wiped_when_done_or_broken_off():
-    bar = Bar("fit", Screen(), patience=0.0)
+    bar = ProgressBar("fit", Screen(), patience=0.0)
     bar(0, 2)
     bar.due = 0.0
     bar(1, 2)
@@ -35,6 +35,6 @@ def test_it_fills_and_is_wiped_when_done_or_broken_off():
 
 
 def test_work_without_a_size_is_no_error():
-    bar = Bar("fit", Screen(), patience=0.0)
+    bar = ProgressBar("fit", Screen(), patience=0.0)
     bar(0, 0)
     assert bar.stream.getvalue() == ""

@@ -46,7 +46,7 @@ class Shortlisted(Scored, Protocol):
         ...
 
 
-class Sequential(Scored, Protocol):
+class SequentialState(Scored, Protocol):
     """Builds a batch point by point."""
 
     @property
@@ -87,7 +87,7 @@ class Sequential(Scored, Protocol):
         ...
 
 
-class Estimated(Sequential, Protocol):
+class Estimated(SequentialState, Protocol):
     """Estimates gains from samples unless `exact`, and knows how unsure a lead is; found by its name."""
 
     def errors(self, positions: Tensor, leader: int) -> Tensor:
@@ -95,7 +95,7 @@ class Estimated(Sequential, Protocol):
         ...
 
 
-class Raced(Sequential, Protocol):
+class Raced(SequentialState, Protocol):
     """Estimates gains as sums over rows of samples, on few rows or on many."""
 
     @property
@@ -128,7 +128,7 @@ class Costed(Valued, Protocol):
         ...
 
 
-class Removable(Sequential, Protocol):
+class Removable(SequentialState, Protocol):
     """Builds a batch that points can leave again; an extra that a search finds by its names."""
 
     def losses(self, positions: Tensor) -> Tensor:

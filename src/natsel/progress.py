@@ -12,13 +12,13 @@ _PAUSE = 0.1
 _WIDTH = 30
 
 
-class Bar:
+class ProgressBar:
     r"""Called with (done, total) now and then.
 
     >>> import io
     >>> screen = io.StringIO()
     >>> screen.isatty = lambda: True
-    >>> Bar("fit", screen, patience=0.0)(1, 4)
+    >>> ProgressBar("fit", screen, patience=0.0)(1, 4)
     >>> screen.getvalue()
     '\r\x1b[Kfit ███████▌                       1 of 4'
     """

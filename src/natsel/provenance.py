@@ -39,8 +39,8 @@ def commit() -> str:
     >>> commit() == commit()
     True
     """
-    if told := os.environ.get("NATSEL_COMMIT"):
-        return told
+    if given := os.environ.get("NATSEL_COMMIT"):
+        return given
     source = Path(__file__).resolve().parent
     try:
         found = _git(source, "rev-parse", "HEAD")

@@ -17,7 +17,7 @@ from natsel import memory
 from natsel.capabilities import Capability
 from natsel.information.weights.precision import Precision
 from natsel.objectives import SERVES, Entropy
-from natsel.search import ForwardBackward, TopK
+from natsel.search import KDPP, ForwardBackward, TopK
 
 
 def same(first: natsel.Selection, second: natsel.Selection, rtol: float = 0.0) -> None:
@@ -374,7 +374,8 @@ def test_inputs_are_left_alone(case, device):
 
 @pytest.mark.parametrize("case", [named(case) for case in covering(CASES)])
 def test_threads_change_nothing(case):
-    pool = case.pool(points=3000)  # enough for torch to split the work
+    whole = isinstance(case.method.search, KDPP)  # a draw of it takes a matrix of the pool
+    pool = case.pool(points=1500 if whole else 3000)  # enough for torch to split the work
     candidates = len(pool) if case.in_order else case.points
     before = torch.get_num_threads()
     try:

@@ -74,19 +74,19 @@ def test_more_points_than_a_block_of_columns_and_than_weights():
 def test_each_group_taken_beforehand_tells_its_part():
     kernel, rows_N_P = made(2, 6)
     (first, first_P), (second, second_P) = made(3, 3), made(4, 2)
-    told_N_G = Conditioned(kernel, [first, second]).told_N_G
+    explained_N_G = Conditioned(kernel, [first, second]).explained_N_G
     alone_N, both_N = left_by_hand(rows_N_P, first_P), left_by_hand(rows_N_P, torch.cat([first_P, second_P]))
-    torch.testing.assert_close(told_N_G[:, 0], kernel.own() - alone_N)
-    torch.testing.assert_close(told_N_G[:, 1], alone_N - both_N)
-    assert Conditioned(kernel, [first, second[[]]]).told_N_G.shape == (6, 1)
+    torch.testing.assert_close(explained_N_G[:, 0], kernel.own() - alone_N)
+    torch.testing.assert_close(explained_N_G[:, 1], alone_N - both_N)
+    assert Conditioned(kernel, [first, second[[]]]).explained_N_G.shape == (6, 1)
 
 
 def test_a_group_that_counts_less_tells_the_square_of_it():
     kernel, _ = made(2, 6)
     (first, _), (second, _) = made(3, 3), made(4, 2)
     whole, part = Conditioned(kernel, [first, second]), Conditioned(kernel, [first, second], counts=[1.0, 0.5])
-    torch.testing.assert_close(part.told_N_G[:, 0], whole.told_N_G[:, 0])
-    torch.testing.assert_close(part.told_N_G[:, 1], whole.told_N_G[:, 1] / 4)
+    torch.testing.assert_close(part.explained_N_G[:, 0], whole.explained_N_G[:, 0])
+    torch.testing.assert_close(part.explained_N_G[:, 1], whole.explained_N_G[:, 1] / 4)
 
 
 @pytest.mark.parametrize("budget", [1, 1 << 10, 1 << 14])

@@ -534,7 +534,7 @@ def experiments(folder, count, seed):
 
 
 def journal_changes(journal):
-    from natsel.store.reading import changes
+    from natsel.store.queries import changes
 
     with journal._reading() as database:
         return list(changes(database, 1, 0))

@@ -15,8 +15,6 @@ from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples, memory
 from natsel.beliefs import Targets
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
 from natsel.objectives import EIG, Reading, read
-from natsel.objectives import epig_gaussian as _epig  # noqa: F401  (enters its states in the table)
-from natsel.objectives import jepig_gaussian as _jepig  # noqa: F401
 from natsel.objectives.epig import EPIG
 from natsel.objectives.jepig import JEPIG
 from natsel.search import Greedy

@@ -79,7 +79,7 @@ def test_rows_and_one_output():
     assert score(EGL(squared=False), FisherFactors.gaussian([[3.0, 4.0]], noise=4.0)).tolist() == [2.5]
     two = FisherRows(torch.ones(1, 2, 3))
     assert score(EGL(), two).tolist() == [6.0]
-    with pytest.raises(ValueError, match="squared: lengths that are not squared need one gradient a point, found 2"):
+    with pytest.raises(ValueError, match="squared: lengths that are not squared need one gradient per point, found 2"):
         score(EGL(squared=False), two)
 
 

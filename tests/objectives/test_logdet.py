@@ -242,9 +242,9 @@ def test_one_row_a_point_is_used_as_it_is():
     labelled = softmax_layer(1, 4).labelled([0, 1, 2, 0])
     expected = logdet(written_out(softmax_layer(1, 4), torch.tensor([0, 1, 2, 0])))
     assert state_of(LogDet(), labelled).value(torch.arange(4)) == pytest.approx(expected)
-    with pytest.raises(ValueError, match="one gradient a point, found 2 outputs"):
+    with pytest.raises(ValueError, match="one gradient per point, found 2 outputs"):
         state_of(LogDet(), FisherFactors.gaussian(features_N_D, outputs=2))
-    with pytest.raises(ValueError, match=r"one gradient a point, found 2 rows; .*EIG"):
+    with pytest.raises(ValueError, match=r"one gradient per point, found 2 rows; .*EIG"):
         state_of(LogDet(), FisherRows(torch.ones(3, 2, 4)))
 
 

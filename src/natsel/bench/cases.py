@@ -47,7 +47,7 @@ def measurement_of(case: str, repeat: int | None = None) -> tuple[str, dict[str,
 
 
 @dataclass(frozen=True)
-class Contender:
+class Competitor:
     """Somebody who selects: a package, its settings, and what a reader should know of how it was called."""
 
     package: str
@@ -56,12 +56,12 @@ class Contender:
 
 
 CONTENDERS = {
-    "natsel": Contender("natsel"),
-    "natsel-careful": Contender("natsel", {"rows": 16_384}, "EIG(rows=16384)"),
-    "bare-pass": Contender("natsel", {"do": "bare_pass"}, "exp and sum of every number, no selection"),
-    "redux": Contender("batchbald-redux", {"dtype": "float32"}, "float32, its default"),
-    "redux-float64": Contender("batchbald-redux", {"dtype": "float64"}),
-    "baal": Contender("baal"),
+    "natsel": Competitor("natsel"),
+    "natsel-careful": Competitor("natsel", {"rows": 16_384}, "EIG(rows=16384)"),
+    "bare-pass": Competitor("natsel", {"do": "bare_pass"}, "exp and sum of every number, no selection"),
+    "redux": Competitor("batchbald-redux", {"dtype": "float32"}, "float32, its default"),
+    "redux-float64": Competitor("batchbald-redux", {"dtype": "float64"}),
+    "baal": Competitor("baal"),
 }
 
 # Said only where it applies: how a peer had to be called to give the batch it means.

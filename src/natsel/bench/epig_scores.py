@@ -44,13 +44,15 @@ def measure(
     """
     place = torch.device(device)
     pool, about = (_predictions(count, draws, classes, seed, place) for seed, count in enumerate((points, targets)))
-    belief, aims = natsel.CategoricalSamples(pool), natsel.CategoricalSamples(about)
+    belief, target_belief = natsel.CategoricalSamples(pool), natsel.CategoricalSamples(about)
     some = belief if scored is None else belief[: min(scored, points)]
-    natsel.select("epig", some[:50], min(2, len(some)), targets=aims[:50])  # what is done once for all is not timed
+    natsel.select(
+        "epig", some[:50], min(2, len(some)), targets=target_belief[:50]
+    )  # what is done once for all is not timed
     bare, _ = timed(lambda run: _bare(some.log_probs_N_K_C, about), repeat, device)
     plain, plain_N = timed(lambda run: _plain(some.log_probs_N_K_C, about), repeat, device)
-    ours, score_N = timed(lambda run: natsel.score("epig", some, targets=aims), repeat, device)
-    watched = [_watched(belief, aims) for _ in range(repeat)]  # a new state for each run
+    ours, score_N = timed(lambda run: natsel.score("epig", some, targets=target_belief), repeat, device)
+    watched = [_watched(belief, target_belief) for _ in range(repeat)]  # a new state for each run
     allowed_N = torch.ones(points, dtype=torch.bool)
     chosen, picks = timed(lambda run: TopK()(watched[run][0], pick, allowed_N, torch.Generator()), repeat, device)
     score_N, plain_N, positions = score_N.cpu(), plain_N.cpu(), picks.positions.tolist()
@@ -118,9 +120,9 @@ def _plain(log_probs_N_K_C: Tensor, log_probs_M_K_C: Tensor) -> Tensor:
     return torch.cat(found).double()
 
 
-def _watched(belief: natsel.Belief, aims: natsel.Belief) -> tuple[Any, list[int]]:
+def _watched(belief: natsel.Belief, targets: natsel.Belief) -> tuple[Any, list[int]]:
     """The state of EPIG, and the positions that it is asked to score in full."""
-    state = read(EPIG(), belief, Reading(Targets(aims), None, torch.Generator()))
+    state = read(EPIG(), belief, Reading(Targets(targets), None, torch.Generator()))
     looked: list[int] = []
     scores_at = state.scores_at
 

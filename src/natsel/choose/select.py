@@ -129,17 +129,17 @@ def _reading(
     labels: Any,
     generator: torch.Generator,
 ) -> Reading:
-    aims = None if targets is None else Targets.of(targets)
+    wanted = None if targets is None else Targets.of(targets)
     held = _held(given)
     if labels is None:
-        return Reading(aims, None, generator, held)
+        return Reading(wanted, None, generator, held)
     if isinstance(belief, CategoricalSamples):
         labels_N = class_labels(as_integers(labels, "labels").to(belief.device), len(belief), belief.shape[2])
     else:
         labels_N = as_tensor(labels, "labels").to(belief.device)
     if labels_N.shape != (len(belief),):
         raise ValueError(f"labels: expected one for each of {len(belief)} points, found shape {tuple(labels_N.shape)}")
-    return Reading(aims, labels_N, generator, held)
+    return Reading(wanted, labels_N, generator, held)
 
 
 def _held(given: Belief | Targets | None) -> Targets | None:

@@ -161,15 +161,15 @@ def _table(experiment: "Experiment") -> Any:
     from natsel.experiments.results.summary import labels, level, table
 
     rows = table(experiment)
-    aims = list(dict.fromkeys(row.target for row in rows))
+    wanted = list(dict.fromkeys(row.target for row in rows))
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     shown.add_column("method", no_wrap=True)
-    for aim in aims:
-        shown.add_column(level(experiment.metric, aim), justify="right", no_wrap=True)
+    for target in wanted:
+        shown.add_column(level(experiment.metric, target), justify="right", no_wrap=True)
     shown.add_column("at the end", justify="right", no_wrap=True)
     for method in experiment.methods:
         here = {row.target: row for row in rows if row.method == method}
-        cells = [labels(here[aim].needed[1]) + _saving(here[aim]) for aim in aims]
+        cells = [labels(here[target].needed[1]) + _saving(here[target]) for target in wanted]
         final = statistics.median([curve.final(experiment.metric) for curve in experiment.of(method)])
         shown.add_row(method, *cells, level(experiment.metric, final))
     return shown

@@ -109,8 +109,9 @@ def pig(
     def work(part: slice) -> Tensor:
         log_posterior_n_K = _posterior(prior_K + seen_N_K[part])
         total_n = prior_K.new_zeros(len(log_posterior_n_K))
-        for aims, weights_m in zip(torch.split(log_ratio_M_K, step), torch.split(weights_M, step), strict=True):
-            total_n += _log_ratios(prior_K, log_posterior_n_K, aims) @ weights_m
+        parts = zip(torch.split(log_ratio_M_K, step), torch.split(weights_M, step), strict=True)
+        for log_ratio_m_K, weights_m in parts:
+            total_n += _log_ratios(prior_K, log_posterior_n_K, log_ratio_m_K) @ weights_m
         return total_n
 
     found_N = chunked(work, len(seen_N_K), 40 * min(step, len(weights_M)) + 32 * len(prior_K), prior_K.device)

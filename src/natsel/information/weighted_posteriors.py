@@ -268,7 +268,7 @@ def most(prior: WeightedPosteriors, probs_K_C: Tensor, total: float) -> float:
     >>> most(prior_rows(torch.zeros(2)), torch.eye(2), total=0.5) < 0.2
     True
     """
-    return min(expand(prior, probs_K_C).gain, prior.left - total)
+    return max(0.0, min(expand(prior, probs_K_C).gain, prior.left - total))
 
 
 def _bald_in_rows(rows: WeightedPosteriors, probs_N_K_C: Tensor) -> Tensor:

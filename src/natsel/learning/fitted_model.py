@@ -25,7 +25,7 @@ from natsel.models.consistency import check_consistent
 from natsel.models.conversion import as_model
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, checked_belief
-from natsel.progress import Bar
+from natsel.progress import ProgressBar
 from natsel.seeds import derive
 from natsel.store import State
 
@@ -164,7 +164,7 @@ class FittedModel:
             return partial(function, **given)
 
         def call(*arguments: Any) -> Any:
-            bar = Bar(label)
+            bar = ProgressBar(label)
             try:
                 return function(*arguments, progress=bar, **given)
             finally:

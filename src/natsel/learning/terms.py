@@ -62,8 +62,8 @@ def terms_of(
 def in_the_form_of(known: Terms, terms: Terms, pool: Pool, targets: TargetInputs | None) -> Terms:
     """Terms as the version of natsel that wrote the known ones would have written them."""
     config = {name: value for name, value in terms.config.items() if name not in _ADDED_LATER or name in known.config}
-    aims = known.config.get("targets") or {}
-    if "targets" in config and targets is not None and not str(aims.get("inputs", VERSION)).startswith(VERSION):
+    before = known.config.get("targets") or {}
+    if "targets" in config and targets is not None and not str(before.get("inputs", VERSION)).startswith(VERSION):
         config["targets"] = {**config["targets"], "inputs": Pool(targets.inputs).sampled_fingerprint()}
     name = terms.pool if known.pool.startswith(VERSION) else pool.sampled_fingerprint()
     return replace(terms, pool=name, config=config)

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Choice, Estimated, Picks, Raced, Sequential, Shortlisted
+from natsel.capabilities import Capability, Choice, Estimated, Picks, Raced, SequentialState, Shortlisted
 from natsel.rounding import TIE
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
@@ -36,7 +36,7 @@ class Greedy:
 
     needs: ClassVar[Capability] = Capability.GAINS
 
-    def __call__(self, state: Sequential, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(self, state: SequentialState, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
         """Pick k of the allowed positions; ties go to the lower position."""
         steps = forward(state, k, allowed_N)
         return Picks(
@@ -58,7 +58,7 @@ class Steps(NamedTuple):
     left: float
 
 
-def forward(state: Sequential, k: int, allowed_N: Tensor) -> Steps:
+def forward(state: SequentialState, k: int, allowed_N: Tensor) -> Steps:
     """Add the best of the allowed positions k times; once nothing is left to learn, the first ones of the rest."""
     bound_N = state.bounds().to(torch.float64, copy=True)
     bound_N[~allowed_N.to(bound_N.device)] = -torch.inf
@@ -100,7 +100,7 @@ def best_by_shortlist(state: Shortlisted, allowed_N: Tensor) -> Choice:
     return _choice(state, int((gain_M >= best - TIE).nonzero()[0]), positions_M, gain_M)
 
 
-def best_by_bounds(state: Sequential, bound_N: Tensor) -> Choice:
+def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
     """Refresh bounds from the top until no untouched one can reach the best; writes the fresh gains to `bound_N`."""
     order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
     bound_M = bound_N[order_M]
@@ -116,7 +116,7 @@ def best_by_bounds(state: Sequential, bound_N: Tensor) -> Choice:
     return _choice(state, int((seen_n == position).nonzero()), seen_n, gain_n)
 
 
-def _choice(state: Sequential | Shortlisted, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
+def _choice(state: SequentialState | Shortlisted, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
     """The candidate at a place, its lead over the best of the others, and how unsure that lead is."""
     leader = int(position_n[place])
     if len(gain_n) == 1:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from natsel.store import reading, schema, seals
+from natsel.store import queries, schema, seals
 from natsel.store.artefacts import Artefacts
 from natsel.store.failures import FAILURES, is_damage
 from natsel.store.state import State
@@ -116,9 +116,9 @@ def _references(database: sqlite3.Connection) -> list[str]:
 def _folds(database: sqlite3.Connection) -> list[str]:
     problems = []
     try:
-        for run in reading.runs(database):
-            State(run.run).fold(reading.changes(database, run.run, 0))
-            reading.rounds(database, run.run)
+        for run in queries.runs(database):
+            State(run.run).fold(queries.changes(database, run.run, 0))
+            queries.rounds(database, run.run)
     except (ValueError, TypeError, AssertionError) as failure:  # what numbers and texts of another kind lead to
         problems.append(f"runs cannot be read ({failure})")
     return problems

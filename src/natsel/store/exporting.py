@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from natsel.containers import atomically
-from natsel.store import reading
+from natsel.store import queries
 from natsel.store.checking import whole_until
 from natsel.store.failures import FAILURES, explaining
 from natsel.store.history import Label, Run
@@ -20,7 +20,7 @@ COLUMNS = ("run", "id", "value", "class", "who", "at", "ask", "superseded")
 
 def label_rows(database: sqlite3.Connection) -> list[Row]:
     """Every label of every run in the order told; those that a later one of the same id replaced are superseded."""
-    return [row for run in reading.runs(database) for row in _rows(run, reading.labels(database, run.run, 0))]
+    return [row for run in queries.runs(database) for row in _rows(run, queries.labels(database, run.run, 0))]
 
 
 def salvage(journal: str | Path, path: str | Path) -> int:
@@ -68,16 +68,16 @@ def _salvaged(path: Path) -> list[Row]:
         whole = whole_until(database)
         entries = {row[0]: row[1:] for row in _readable(database, "entries", "seq, run, who, at")}
         try:
-            runs = {run.run: run for run in reading.runs(database)}
+            runs = {run.run: run for run in queries.runs(database)}
         except (*FAILURES, ValueError):  # terms that are no JSON
             runs = {}
-        told: dict[Any, list[Label]] = {}
+        labels_of_run: dict[Any, list[Label]] = {}
         for seq, id, value, ask in _readable(database, "labels", "seq, id, value, ask"):
             run, who, at = entries.get(seq, (None, None, None))
-            told.setdefault(run, []).append(Label(seq, id, value, who, at, ask))
+            labels_of_run.setdefault(run, []).append(Label(seq, id, value, who, at, ask))
     return [
         {**row, "sound": isinstance(label.seq, int) and label.seq <= whole}
-        for run, labels in told.items()
+        for run, labels in labels_of_run.items()
         for row, label in zip(_rows(runs.get(run), labels), labels, strict=True)
     ]
 

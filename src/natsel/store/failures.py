@@ -103,7 +103,7 @@ def explaining(path: str | Path, timeout: float) -> Iterator[None]:
     try:
         yield
     except FAILURES as failure:
-        told = explained(failure, path, timeout)
-        if told is failure:
+        sentence = explained(failure, path, timeout)
+        if sentence is failure:
             raise
-        raise told from None
+        raise sentence from None

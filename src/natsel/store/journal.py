@@ -28,7 +28,7 @@ from typing import Self
 from torch import Tensor
 
 from natsel.containers import remove_leftovers
-from natsel.store import checking, reading, seals, writing
+from natsel.store import checking, queries, seals, writing
 from natsel.store.artefacts import Artefacts
 from natsel.store.checking import Report
 from natsel.store.copying import copy
@@ -83,7 +83,7 @@ class Journal:
     def begin(self, name: str, terms: Terms) -> State:
         """The state of the run of this name, which is made if it is new and must be on these terms if it is not."""
         with self._writing() as database:
-            known = reading.run_named(database, name)
+            known = queries.run_named(database, name)
             if known is None:
                 writing.run(database, name, terms)
         if known is not None:
@@ -99,18 +99,18 @@ class Journal:
         """The state of a run as all its entries, or those up to `until`, make it."""
         with self._reading() as database:
             if isinstance(run, str):
-                known = reading.run_named(database, run)
+                known = queries.run_named(database, run)
                 if known is None:
                     raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
                 run = known.run
             state = State(run)
-            state.fold(reading.changes(database, run, 0, until))
+            state.fold(queries.changes(database, run, 0, until))
         return state
 
     def catch_up(self, state: State) -> None:
         """Take in what was committed since, by anybody."""
         with self._reading() as database:
-            state.fold(reading.changes(database, state.run, state.seq))
+            state.fold(queries.changes(database, state.run, state.seq))
 
     def ask(self, state: State, ask: Ask, *, limit: int | None = None) -> int | None:
         """Hand out a batch and return its number; None, and nothing written, if somebody took one of its ids first.
@@ -140,17 +140,17 @@ class Journal:
         acknowledged may simply repeat it. `only_new` leaves out ids that have any label.
         An id with a label is not skipped.
         """
-        told = dict(zip(ids, values, strict=True))
+        values_by_id = dict(zip(ids, values, strict=True))
         with self._writing(state) as database:
             if only_new:
-                known = {id for id in told if id in state.values}
+                known = {id for id in values_by_id if id in state.values}
             else:
-                agreed = [id for id, value in told.items() if state.values.get(id) == value]
-                before = reading.last_labels(database, state.run, agreed, who)
-                known = {id for id in agreed if before.get(id) == told[id]}
-            new = {id: value for id, value in told.items() if id not in known}
+                agreed = [id for id, value in values_by_id.items() if state.values.get(id) == value]
+                before = queries.last_labels(database, state.run, agreed, who)
+                known = {id for id in agreed if before.get(id) == values_by_id[id]}
+            new = {id: value for id, value in values_by_id.items() if id not in known}
             writing.labels(database, state, new, who, dict(zip(ids, digests or (), strict=False)))
-            aside = [id for id in skipped if id not in state.values and id not in told]
+            aside = [id for id in skipped if id not in state.values and id not in values_by_id]
             writing.marks(database, state, "skip", aside, who)
 
     def skip(self, state: State, ids: Sequence[int], who: str = "") -> None:
@@ -174,13 +174,13 @@ class Journal:
     ) -> None:
         """Write what came of a fit, unless it was written before (by another client, or before a kill)."""
         with self._writing() as database:
-            if not reading.has_round(database, run, revision):
+            if not queries.has_round(database, run, revision):
                 writing.round(database, run, revision, n_labelled, metrics, seconds)
 
     def record_stop(self, run: int, stop: Stop) -> None:
         """Write why a run ended, once."""
         with self._writing() as database:
-            if stop not in reading.stops(database, run):
+            if stop not in queries.stops(database, run):
                 writing.stop(database, run, stop)
 
     def keep(self, run: int, kind: str, revision: int, tensors: Mapping[str, Tensor]) -> str:
@@ -188,7 +188,7 @@ class Journal:
         # The file is on disk before the row that names it: a kill in between leaves a file nobody names, no harm done.
         name, size = self._artefacts.write(tensors)
         with self._writing() as database:
-            kept = reading.artefact(database, run, kind, revision)
+            kept = queries.artefact(database, run, kind, revision)
             if kept is None:
                 writing.artefact(database, run, kind, revision, name, size)
         return kept or name
@@ -196,43 +196,43 @@ class Journal:
     def fetch(self, run: int, kind: str, revision: int) -> dict[str, Tensor] | None:
         """The tensors kept for a round, None where there are none, or (with a warning) none that can be read."""
         with self._reading() as database:
-            name = reading.artefact(database, run, kind, revision)
+            name = queries.artefact(database, run, kind, revision)
         return None if name is None else self._artefacts.read(name)
 
     def kept(self, run: int, kind: str) -> list[int]:
         """The rounds (by `revision`) for which something of this kind is kept, in order."""
         with self._reading() as database:
-            return reading.kept(database, run, kind)
+            return queries.kept(database, run, kind)
 
     def runs(self) -> list[Run]:
         """All runs in the journal."""
         with self._reading() as database:
-            return reading.runs(database)
+            return queries.runs(database)
 
     def rounds(self, run: int) -> list[Round]:
         """The rounds of a run in order: fits with their metrics, stages' seconds and the batches asked for."""
         with self._reading() as database:
-            return reading.rounds(database, run)
+            return queries.rounds(database, run)
 
     def has_round(self, run: int, revision: int) -> bool:
         """Whether a fit to this revision of the labels is on record."""
         with self._reading() as database:
-            return reading.has_round(database, run, revision)
+            return queries.has_round(database, run, revision)
 
     def labels(self, run: int, since: int = 0) -> list[Label]:
         """Every label ever told after entry `since`, corrections and all, in order."""
         with self._reading() as database:
-            return reading.labels(database, run, since)
+            return queries.labels(database, run, since)
 
     def contents(self, run: int) -> dict[int, int]:
         """Digests of the inputs that labels were told for, by id, where they were given."""
         with self._reading() as database:
-            return reading.contents(database, run)
+            return queries.contents(database, run)
 
     def stops(self, run: int) -> list[Stop]:
         """Why the run ended, as often as it did."""
         with self._reading() as database:
-            return reading.stops(database, run)
+            return queries.stops(database, run)
 
     def copy(self, path: str | Path) -> Report:
         """Copy the journal as it is at this moment to a new file, with its artefacts beside it, and check the copy.
@@ -299,7 +299,7 @@ class Journal:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 if state is not None:
-                    state.fold(reading.changes(self._connection, state.run, state.seq))
+                    state.fold(queries.changes(self._connection, state.run, state.seq))
                 yield self._connection
                 seals.seal(self._connection)
                 self._connection.execute("COMMIT")

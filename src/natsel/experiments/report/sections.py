@@ -61,7 +61,7 @@ def curves(experiment: Experiment, places: Places) -> str:
         return "<p>Nothing has been measured yet.</p>"
     metric = experiment.metric
     lines = _lines(experiment, places, metric)
-    levels = [(aim, f"target {summary.level(metric, aim)}") for aim in summary.targets(experiment)]
+    levels = [(level, f"target {summary.level(metric, level)}") for level in summary.targets(experiment)]
     axes = _axes(metric, levels)
     boxes = "".join(
         f'<label><input type="checkbox" id="show-{"base" if place is None else place}" checked>'
@@ -91,21 +91,21 @@ def main_chart(experiment: Experiment, places: Places, metric: str) -> str:
 
 def labels(experiment: Experiment, places: Places) -> str:
     """The table of labels needed for each target, and of labels saved against the baseline."""
-    rows, aims = summary.table(experiment), summary.targets(experiment)
-    if not aims or not rows:
+    rows, levels = summary.table(experiment), summary.targets(experiment)
+    if not levels or not rows:
         return ""
     compared = any(row.saved for row in rows)
     head = ["method"]
-    for aim in aims:
-        name = f"{summary.level(experiment.metric, aim)} {escape(experiment.metric)}"
+    for level in levels:
+        name = f"{summary.level(experiment.metric, level)} {escape(experiment.metric)}"
         head += [f"labels to<br>{name}"] + (["saved"] if compared else [])
     cells, classes = [], []
     for method, place in places.items():
         mine = {row.target: row for row in rows if row.method == method}
         line = [f"{key(place)} {escape(method)}"]
-        for aim in aims:
-            line.append(_needed(mine[aim]))
-            line += [_saving(mine[aim])] if compared else []
+        for level in levels:
+            line.append(_needed(mine[level]))
+            line += [_saving(mine[level])] if compared else []
         cells.append(line)
         classes.append(style(place))
     words = (

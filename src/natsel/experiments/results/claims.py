@@ -28,7 +28,7 @@ from natsel.experiments.results.experiment import Curve, Experiment, is_share
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Verdicts = Sequence[Mapping[str, Any]]
-"""Verdicts as plain values, which is how files hold them: see `Verdict.as_dict`."""
+"""Verdicts as plain values, which is how files hold them: see `ClaimVerdict.as_dict`."""
 
 _NEEDS = {"above": {"than"}, "gap": {"than", "largest"}, "falls": set()}
 """The kinds of claims, and which keys of a comparison each needs."""
@@ -77,10 +77,10 @@ class Claim(Table):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim, whether it held (None: open), and why.
 
-    >>> Verdict("H1", "EPIG goes to 0", True, "0.0007 nats").word
+    >>> ClaimVerdict("H1", "EPIG goes to 0", True, "0.0007 nats").word
     'pass'
     """
 
@@ -101,7 +101,7 @@ class Verdict:
         return asdict(self) | {"verdict": self.word}
 
 
-def judged(claims: Sequence[Claim], experiment: Experiment) -> list[Verdict]:
+def judged(claims: Sequence[Claim], experiment: Experiment) -> list[ClaimVerdict]:
     """The verdict of each claim about one experiment.
 
     >>> runs = [Curve(name, 0, [10, 20], {"accuracy": [0.5, end]}) for name, end in (("bald", 0.8), ("epig", 0.9))]
@@ -111,7 +111,7 @@ def judged(claims: Sequence[Claim], experiment: Experiment) -> list[Verdict]:
     return [_above(claim, experiment) for claim in claims if claim.kind == "above"]
 
 
-def judged_across(claims: Sequence[Claim], experiments: Mapping[str, Experiment]) -> list[Verdict]:
+def judged_across(claims: Sequence[Claim], experiments: Mapping[str, Experiment]) -> list[ClaimVerdict]:
     """The verdict of each claim that compares variants, in the order of the variants."""
     return [(_gap if claim.kind == "gap" else _falls)(claim, experiments) for claim in claims if claim.kind != "above"]
 
@@ -181,13 +181,13 @@ def _differences(claim: Claim, experiment: Experiment) -> tuple[Floats, Floats, 
     return first, second, first - second if higher_is_better(claim.metric) else second - first
 
 
-def _above(claim: Claim, experiment: Experiment) -> Verdict:
+def _above(claim: Claim, experiment: Experiment) -> ClaimVerdict:
     from natsel.evaluation.savings import median_interval
 
     pairs = _differences(claim, experiment)
     if pairs is None:
         missing = f"no seed has runs of both {claim.method} and {claim.than} {_place(claim)}"
-        return Verdict(claim.claim, claim.says, None, missing)
+        return ClaimVerdict(claim.claim, claim.says, None, missing)
     first, second, difference = pairs
     median, wins = float(np.median(difference)), int((difference > 0).sum())
     evidence = (
@@ -204,32 +204,33 @@ def _above(claim: Claim, experiment: Experiment) -> Verdict:
         evidence += f", seeds give {_signed(claim, difference.min())} to {_signed(claim, difference.max())}"
     if claim.margin:
         evidence += f"; more than {_signed(claim, claim.margin)} was wanted"
-    return Verdict(claim.claim, claim.says, median > claim.margin, evidence, numbers=numbers)
+    return ClaimVerdict(claim.claim, claim.says, median > claim.margin, evidence, numbers=numbers)
 
 
-def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
+def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
     pairs = {name: _differences(claim, experiment) for name, experiment in experiments.items()}
     gaps = {name: float(np.median(found[2])) for name, found in pairs.items() if found is not None}
     if claim.largest not in gaps or len(gaps) < 2:
-        return Verdict(claim.claim, claim.says, None, "runs of two variants or more are needed to compare")
+        return ClaimVerdict(claim.claim, claim.says, None, "runs of two variants or more are needed to compare")
     others = max(gap for name, gap in gaps.items() if name != claim.largest)
     evidence = ", ".join(f"{name} {_signed(claim, gap)}" for name, gap in gaps.items())
     passed = gaps[claim.largest] > others + claim.margin
     evidence = f"{claim.method} − {claim.than} {_place(claim)}: {evidence}"
-    return Verdict(claim.claim, claim.says, passed, evidence, numbers={"gaps": gaps})
+    return ClaimVerdict(claim.claim, claim.says, passed, evidence, numbers={"gaps": gaps})
 
 
-def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> Verdict:
+def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
     wanted = {name: one for name, one in experiments.items() if not claim.variants or name in claim.variants}
     found = {name: _values(one, claim.method, claim) for name, one in wanted.items()}
     medians = {name: float(np.median(list(values.values()))) for name, values in found.items() if values}
     if len(medians) < 2:
-        return Verdict(claim.claim, claim.says, None, f"runs of {claim.method} in two variants or more are needed")
+        return ClaimVerdict(claim.claim, claim.says, None, f"runs of {claim.method} in two variants or more are needed")
     steps = np.diff(list(medians.values()))
     evidence = f"{claim.method} {_place(claim)}: " + ", ".join(
         f"{name} {_shown(claim, value)}" for name, value in medians.items()
     )
-    return Verdict(claim.claim, claim.says, bool((steps < -claim.margin).all()), evidence, numbers={"medians": medians})
+    falls = bool((steps < -claim.margin).all())
+    return ClaimVerdict(claim.claim, claim.says, falls, evidence, numbers={"medians": medians})
 
 
 def _place(claim: Claim) -> str:

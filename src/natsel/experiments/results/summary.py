@@ -44,8 +44,8 @@ def targets(experiment: Experiment) -> tuple[float, ...]:
 
 def table(experiment: Experiment) -> tuple[Row, ...]:
     """A row for each method and target, in the order of methods."""
-    aims = targets(experiment)
-    return tuple(_row(experiment, method, aim) for method in experiment.methods for aim in aims)
+    levels = targets(experiment)
+    return tuple(_row(experiment, method, level) for method in experiment.methods for level in levels)
 
 
 def headline(experiment: Experiment) -> str:
@@ -57,11 +57,11 @@ def headline(experiment: Experiment) -> str:
     'bald reached 90 % accuracy with 20 labels where random needed 40: 50 % saved (median of 3 seeds, ...'
     """
     rows = table(experiment)
-    aim = _aim(experiment, rows)
-    if aim is None:
+    target = _headline_target(experiment, rows)
+    if target is None:
         return _finals(experiment)
-    here = [row for row in rows if row.target == aim]
-    goal = f"{level(experiment.metric, aim)} {experiment.metric}"
+    here = [row for row in rows if row.target == target]
+    goal = f"{level(experiment.metric, target)} {experiment.metric}"
     baseline = next((row for row in here if row.method == BASELINE), None)
     compared = [row for row in here if row.saved is not None]
     if baseline is None or not compared:
@@ -146,13 +146,13 @@ def _row(experiment: Experiment, method: str, target: float) -> Row:
     return Row(method, target, quartiles(runs.values(), target, higher=higher), reached, len(runs), saved)
 
 
-def _aim(experiment: Experiment, rows: tuple[Row, ...]) -> float | None:
+def _headline_target(experiment: Experiment, rows: tuple[Row, ...]) -> float | None:
     """The target of the headline: the last that the baseline's median reached, else the last that anyone's did."""
     for candidates in ([row for row in rows if row.method == BASELINE], rows):
         reached = {row.target for row in candidates if row.needed[1].exact}
-        for aim in reversed(targets(experiment)):
-            if aim in reached:
-                return aim
+        for level in reversed(targets(experiment)):
+            if level in reached:
+                return level
     return None
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from natsel.experiments.report.charts import line_chart
-from natsel.experiments.results.claims import Verdict
+from natsel.experiments.results.claims import ClaimVerdict
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
 
 _NODES = 60
@@ -64,7 +64,7 @@ def epig(scale: float, sites: int) -> float:
     return float(each_Q @ weights_Q)
 
 
-def claims(findings: Mapping[str, Any]) -> list[Verdict]:
+def claims(findings: Mapping[str, Any]) -> list[ClaimVerdict]:
     """H1, the limits, and H2, where the maps have their peaks (docs/theory/epig-jepig.md, 14)."""
     rows = findings["table"]
     least = min(row["length_scale"] for row in rows)
@@ -73,14 +73,14 @@ def claims(findings: Mapping[str, Any]) -> list[Verdict]:
     most = max(short, key=lambda row: row["sites"])
     tall = [max(row["epig"] for row in rows if row["length_scale"] == scale) for scale in _scales(rows)]
     verdicts = [
-        Verdict(
+        ClaimVerdict(
             "H1",
             "BALD of M points goes to (M/2) ln 2 as the length scale goes to 0, without bound in M",
             all(abs(one - 1) < 1e-3 for one in ratio),
             f"at ℓ = {least:g} BALD is {most['bald']:.4f} nats for M = {most['sites']};"
             f" (M/2) ln 2 is {most['sites'] / 2 * math.log(2):.4f}",
         ),
-        Verdict(
+        ClaimVerdict(
             "H1",
             "EPIG goes to 0 as the length scale goes to 0",
             all(after < before for before, after in pairwise(tall)) and tall[-1] < 0.01 * tall[0],
@@ -92,7 +92,7 @@ def claims(findings: Mapping[str, Any]) -> list[Verdict]:
     peaks = {name: found["x"][int(np.argmax(found[name]))] for name in ("bald", *_names())}
     far = max(abs(peaks["bald"] - seen) for seen in found["seen"])
     verdicts.append(
-        Verdict(
+        ClaimVerdict(
             "H2",
             "BALD is largest far from the data",
             min(abs(peaks["bald"] - seen) for seen in found["seen"]) >= 0.9 * _farthest(found),
@@ -100,7 +100,7 @@ def claims(findings: Mapping[str, Any]) -> list[Verdict]:
         )
     )
     verdicts += [
-        Verdict(
+        ClaimVerdict(
             "H2",
             f"EPIG is largest where the targets are, around {centre:g}",
             abs(peaks[name] - centre) <= 2 * _DEVIATION + found["length_scale"] / 4,

@@ -22,7 +22,7 @@ import numpy as np
 from natsel.data import Examples, Pool
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
-from natsel.experiments.results.claims import Verdict
+from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.look_ahead import look_ahead
 from natsel.experiments.studies.units import Units
 from natsel.seeds import derive
@@ -143,7 +143,7 @@ def differences(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def claims(findings: Mapping[str, Any]) -> list[Verdict]:
+def claims(findings: Mapping[str, Any]) -> list[ClaimVerdict]:
     """The findings OBI 1 to 4 and 8 of docs/theory/joint-predictions.md, 11, from means over sizes and trials."""
     found = differences(findings)
     if set(found) != set(_SEQUENCES):
@@ -161,32 +161,32 @@ def claims(findings: Mapping[str, Any]) -> list[Verdict]:
     better = [np.mean(one["retrained loss"]) < 0 < np.mean(one["retrained accuracy"]) for one in (active, random)]
     ends = {name: _end(found[name]) for name in _SEQUENCES}
     return [
-        Verdict(
+        ClaimVerdict(
             "OBI 1",
             "on an active sequence re-weighting is worse than no update",
             bool(np.mean(active["online loss"]) > 0 > np.mean(active["online accuracy"])),
             both(active, "online"),
         ),
-        Verdict(
+        ClaimVerdict(
             "OBI 2",
             "on a random sequence re-weighting is about as good as no update (within 0.05 nats and one point)",
             bool(abs(np.mean(random["online loss"])) < 0.05 and abs(np.mean(random["online accuracy"])) < 0.01),
             both(random, "online"),
         ),
-        Verdict(
+        ClaimVerdict(
             "OBI 3",
             "training again improves loss and accuracy on both sequences",
             all(map(bool, better)),
             f"active: {both(active, 'retrained')}; random: {both(random, 'retrained')}",
         ),
-        Verdict(
+        ClaimVerdict(
             "OBI 4",
             "actively chosen labels surprise the draws more than random ones",
             bool(np.mean(active["surprise"]) > np.mean(random["surprise"])),
             f"surprise {np.mean(active['surprise']):.2f} against {np.mean(random['surprise']):.2f} nats, effective"
             f" draws {np.mean(active['ess']):.0f} against {np.mean(random['ess']):.0f} of {findings['draws'] // 2}",
         ),
-        Verdict(
+        ClaimVerdict(
             "OBI 8",
             f"the active sequence ends at a higher accuracy than the random one, at {findings['last']} labels",
             ends["active"] > ends["random"],

@@ -23,7 +23,7 @@ from scipy.stats import spearmanr
 from natsel.choose import Method, score
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
-from natsel.experiments.results.claims import Verdict
+from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.units import Units
 from natsel.objectives import EIG, EPIG, JEPIG, EPIGJensen, Objective, TraceEIG, TraceEPIG
 from natsel.search import TopK
@@ -98,7 +98,7 @@ def _scores(model: Any, objectives: Mapping[str, Objective], pool: Any, about: A
     }
 
 
-def claims(findings: Mapping[str, Any]) -> list[Verdict]:
+def claims(findings: Mapping[str, Any]) -> list[ClaimVerdict]:
     """FIM 1 to FIM 3 of docs/theory/weight-space.md, 12, by medians over trials."""
     trials = findings["trials"]
     correlation = {name: _median(trials, "BALD (draws)", name) for name in _WEIGHTS}
@@ -108,31 +108,31 @@ def claims(findings: Mapping[str, Any]) -> list[Verdict]:
     bald = max(max(trial["scores"]["BALD (draws)"]) for trial in trials)
     apart = min(float(np.subtract(trial["scores"][trace], trial["scores"][logdet]).min()) for trial in trials)
     return [
-        Verdict(
+        ClaimVerdict(
             "FIM 1",
             "every score of weight space ranks the pool as BALD does: a correlation of 0.85 or more",
             correlation[low] >= 0.85,
             "; ".join(f"{name} {value:.3f}" for name, value in correlation.items()),
         ),
-        Verdict(
+        ClaimVerdict(
             "FIM 1",
             "EIG and EPIG by log-determinant correlate with BALD at 0.9 or more",
             min(correlation[logdet], correlation["EPIG (log-det)"]) >= 0.9,
             f"{correlation[logdet]:.3f} and {correlation['EPIG (log-det)']:.3f}; published 0.955 and 0.948",
         ),
-        Verdict(
+        ClaimVerdict(
             "FIM 1",
             "the log-determinant ranks closer to BALD than the trace",
             correlation[logdet] >= correlation[trace],
             f"{correlation[logdet]:.3f} against {correlation[trace]:.3f}",
         ),
-        Verdict(
+        ClaimVerdict(
             "FIM 2",
             "the trace is never below the log-determinant",
             apart >= -1e-9,
             f"the least difference is {apart:.2g} nats",
         ),
-        Verdict(
+        ClaimVerdict(
             "FIM 3",
             "weight space goes beyond ln 10 nats, which no label of ten classes can tell; draws do not",
             highest > math.log(10) >= bald,

@@ -55,7 +55,7 @@ class Conditioned:
         self.lost_N = torch.zeros_like(self.own_N)
         self.start_N = self.own_N
         self.left_N = self.own_N.clone()
-        self.told_N_G = self.own_N.new_zeros(len(kernel), 0)
+        self.explained_N_G = self.own_N.new_zeros(len(kernel), 0)
         self.taken: list[int] = []
         self.keeps: list[float] = []
         self.factor_T_T = self.own_N.new_zeros(0, 0)
@@ -150,7 +150,7 @@ class Conditioned:
         def rows(part: slice) -> Tensor:
             return before.rows(self.kernel[part])
 
-        def told(rows_n_M: Tensor) -> Tensor:
+        def squares_by_group(rows_n_M: Tensor) -> Tensor:
             starts = [0, *before.ends[:-1]]
             parts = [rows_n_M[:, start:end] for start, end in zip(starts, before.ends, strict=True)]
             return torch.stack([part_n_m.square().sum(1) for part_n_m in parts], 1)
@@ -159,11 +159,11 @@ class Conditioned:
         if fits(8 * tables * count * columns):
             self._held_N_M = held_N_M = chunked(rows, count, before.width, device)
             self._width = 16 * columns
-            self.told_N_G = chunked(lambda part: told(held_N_M[part]), count, 16 * columns, device)
+            self.explained_N_G = chunked(lambda part: squares_by_group(held_N_M[part]), count, 16 * columns, device)
         else:
             self._width = before.width
-            self.told_N_G = chunked(lambda part: told(rows(part)), count, before.width, device)
-        self.start_N = (self.own_N - self.told_N_G.sum(1)).clamp_min(0)
+            self.explained_N_G = chunked(lambda part: squares_by_group(rows(part)), count, before.width, device)
+        self.start_N = (self.own_N - self.explained_N_G.sum(1)).clamp_min(0)
         self.left_N = self.start_N.clone()
 
     def _rows(self, some_n: Tensor, count: int) -> Tensor:

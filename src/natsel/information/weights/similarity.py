@@ -25,7 +25,7 @@ _TILE = 1024
 _SMALL = 1 << 21
 
 
-class Outputs(Protocol):
+class OutputRows(Protocol):
     """A table [N, C] that is held, or made where it is looked at."""
 
     @property
@@ -43,7 +43,7 @@ class Kernel:
     """
 
     features_N_D: Tensor
-    outputs_N_C: Outputs | None = None
+    outputs_N_C: OutputRows | None = None
     scales_N: Tensor | None = None
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from natsel.beliefs.shards import write_shards
 from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples
 from natsel.memory import memory_budget
-from natsel.models.dropout.mask_plan import Plan, outputs_of, plan_of
+from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
 from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks.architectures import Network, fresh
 from natsel.models.networks.inputs import as_device, as_inputs
@@ -61,7 +61,7 @@ class Dropout:
         self.epochs: list[Epoch] = []
         self._seed = 0
         self._outputs: LearnableOutputs = Classes()
-        self._plan: Plan | None = None
+        self._plan: MaskPlan | None = None
 
     def fit(
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None

@@ -31,7 +31,7 @@ _PROBE = 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class MaskPlan:
     """How a module's draws are computed: all together or one by one, and the bytes a point and each draw of it take."""
 
     route: Literal["together", "one by one"]
@@ -86,7 +86,7 @@ def mean_outputs(
     return outputs
 
 
-def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch.device) -> Plan:
+def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch.device) -> MaskPlan:
     """Try a few points and draws: which route gives the right answers, and how much memory a point takes."""
     inputs_n = as_inputs(inputs[:_PROBE], device)
     if len(inputs_n) == 1:  # a second point, so that one that depends on its neighbours is noticed
@@ -109,7 +109,7 @@ def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch
                 " function; let the first axis of every tensor run over points"
             )
     count = len(inputs_n)
-    one_by_one = Plan("one by one", singly[0][1].bytes // count, 0)
+    one_by_one = MaskPlan("one by one", singly[0][1].bytes // count, 0)
     if draws == 1:
         return one_by_one
     try:
@@ -120,11 +120,11 @@ def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch
     if not _agree(right_n_K_C, found_n_K_C, right_n_K_C):
         return one_by_one
     draw_bytes = (four.bytes - two.bytes) // (2 * count)
-    return Plan("together", max(0, two.bytes // count - 2 * draw_bytes), draw_bytes)
+    return MaskPlan("together", max(0, two.bytes // count - 2 * draw_bytes), draw_bytes)
 
 
 def outputs_of(
-    plan: Plan,
+    plan: MaskPlan,
     module: nn.Module,
     inputs: Any,
     seed: int,
@@ -157,7 +157,7 @@ def _over_points(
     """
     done, counting = 0, Lock()
 
-    def told(part: slice) -> Tensor:
+    def worked(part: slice) -> Tensor:
         nonlocal done
         found = work(part)
         with counting:
@@ -167,12 +167,12 @@ def _over_points(
         return found
 
     if device.type != "cpu":
-        return chunked(told, count, bytes_each, device)
+        return chunked(worked, count, bytes_each, device)
     threads = max(1, min(torch.get_num_threads(), count))
     rows = max(1, min(memory_budget() // threads, _CPU_CHUNK) // max(1, bytes_each))
     bytes_each = rows_per_chunk(1, device) // rows
     if threads == 1:
-        return chunked(told, count, bytes_each, device)
+        return chunked(worked, count, bytes_each, device)
     first = work(slice(0, 1))  # for its shape; and the masks are drawn once, before threads ask for them
     whole = first.new_empty((count, *first.shape[1:]))
 
@@ -181,7 +181,7 @@ def _over_points(
 
         def write(part: slice) -> Tensor:
             there = slice(start + part.start, start + part.stop)
-            whole[there] = told(there)
+            whole[there] = worked(there)
             return whole[there, :0]
 
         torch.set_num_threads(1)  # inside this thread

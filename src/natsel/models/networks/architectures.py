@@ -28,7 +28,7 @@ def mnist_cnn(classes: int = 10, mean: float = 0.1307, std: float = 0.3081) -> n
     torch.Size([2, 10])
     """
     return nn.Sequential(
-        Picture((28, 28), mean, std),
+        ImageInput((28, 28), mean, std),
         *(nn.Conv2d(1, 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
         *(nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
         *(nn.Flatten(), nn.Linear(64 * 4 * 4, 128), nn.Dropout(), nn.ReLU()),
@@ -53,7 +53,7 @@ def emnist_cnn(
     if min(height, width) < 1:
         raise ValueError(f"shape: pictures must be at least 4×4, found {shape}; use mlp for smaller ones")
     return nn.Sequential(
-        Picture(shape, mean, std),
+        ImageInput(shape, mean, std),
         *(nn.Conv2d(1, 32, 3, padding=padding), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
         *(nn.Conv2d(32, 64, 3, padding=padding), nn.ReLU(), nn.Dropout2d()),
         *(nn.Conv2d(64, 128, 3, padding=padding), nn.MaxPool2d(2), nn.ReLU(), nn.Dropout2d()),
@@ -75,7 +75,7 @@ def mlp(features: int, classes: int, hidden: tuple[int, ...] = (128,), dropout: 
     return nn.Sequential(*layers, nn.Linear(widths[-1], classes))
 
 
-class Picture(nn.Module):
+class ImageInput(nn.Module):
     """Grey pictures with or without an axis of channels → (n, 1, H, W), normalised."""
 
     def __init__(self, shape: tuple[int, int], mean: float, std: float) -> None:

@@ -84,9 +84,9 @@ class CategoricalEPIG:
     def operations(self, size: int) -> float:
         """Growing the rows, and two for each draw and class of each target under every row."""
         _, draws, classes = self.belief.shape
-        aims, _, labels = self.log_probs_M_K_C.shape
+        targets, _, labels = self.log_probs_M_K_C.shape
         last: int = min(classes**size, MOST_ROWS)
-        return draws * (GROWING * labellings(1, classes, size, MOST_ROWS) + 2.0 * last * labels * aims)
+        return draws * (GROWING * labellings(1, classes, size, MOST_ROWS) + 2.0 * last * labels * targets)
 
     @property
     def exact(self) -> bool:
@@ -146,7 +146,8 @@ class CategoricalEPIG:
         """Standard errors of the gain of `leader` less that of each position, from the thinning of rows."""
         both = torch.cat([torch.tensor([leader]), positions.cpu()]).to(self.belief.device)
         log_probs_n_K_C = self.belief.log_probs_N_K_C[both]
-        term_n_R = torch.stack([weight * over_targets(log_probs_n_K_C, aims) for weight, aims in self._posteriors()], 1)
+        terms = [weight * over_targets(log_probs_n_K_C, targets) for weight, targets in self._posteriors()]
+        term_n_R = torch.stack(terms, 1)
         return lead_errors(term_n_R[1:], term_n_R[0], 1 - self.rows.kept_R)
 
     def _in_parts(self, work: Callable[[Tensor], Tensor], positions: Tensor) -> Tensor:

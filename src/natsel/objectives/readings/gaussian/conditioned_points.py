@@ -156,7 +156,7 @@ class ConditionedPoints:
             left_n_D.addr_(left_n_D @ row_D, row_D, alpha=-share)
         return left_n_D
 
-    def told(self) -> Tensor:
+    def explained_variances(self) -> Tensor:
         """How much of Var f goes by what is `known`: Σ_r c_r (φ·v_r)², never negative."""
         return self._per_point(lambda part: self._told(self._features(part)))
 

@@ -83,7 +83,7 @@ class GaussianEPIG:
         after = ConditionedPoints(self.targets.features_N_D, self.targets.noise_N, (vectors_R_D, singular_R.square()))
         after.sharpen()
         total_M = self.targets.start_N + self.targets.noise_N
-        share_M = after.told() / total_M
+        share_M = after.explained_variances() / total_M
         # Either is a sum of squares: what is told keeps its digits where it is little, what is left where it is much.
         log_left_M = torch.where(
             share_M < 0.5, (-share_M.clamp_max(0.5)).log1p(), ((after.start_N + self.targets.noise_N) / total_M).log()

@@ -43,12 +43,12 @@ class GaussianJEPIG:
         self.after = ConditionedPoints(self.before.features_N_D, self.before.noise_N, self.known)
         if self.sharp:
             self.after.sharpen()
-        self.told_N = self.after.told()
+        self.explained_N = self.after.explained_variances()
         self.total = 0.0
 
     def scores(self) -> Tensor:
         """JEPIG of every point by itself, N values in nats."""
-        return _information(self.after.told(), self.after.start_N + self.after.noise_N)
+        return _information(self.after.explained_variances(), self.after.start_N + self.after.noise_N)
 
     def bounds(self) -> Tensor:
         """The scores: what points add before any other was."""
@@ -56,8 +56,9 @@ class GaussianJEPIG:
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; Y*_1..Y*_M | labels so far] of each position."""
-        positions = positions.to(self.told_N.device)
-        return _information(self.told_N[positions], self.after.variance_N[positions] + self.after.noise_N[positions])
+        positions = positions.to(self.explained_N.device)
+        total_n = self.after.variance_N[positions] + self.after.noise_N[positions]
+        return _information(self.explained_N[positions], total_n)
 
     def add(self, position: int) -> float:
         """Take a point in both states."""
@@ -65,9 +66,9 @@ class GaussianJEPIG:
         for points, sign in ((self.before, -1), (self.after, 1)):
             row_D = points.row(position)
             if row_D is not None:
-                self.told_N = self.told_N + sign * points.take(position, row_D)
+                self.explained_N = self.explained_N + sign * points.take(position, row_D)
         if self.sharp:  # sums of what each label took would be rounding
-            self.told_N = self.before.variance_N - self.after.variance_N
+            self.explained_N = self.before.variance_N - self.after.variance_N
         self.total += gain
         return gain
 
@@ -78,7 +79,7 @@ class GaussianJEPIG:
 
     def value(self, positions: Tensor) -> float:
         """What the labels of a set tell about all targets, from the singular values of the set: the reference."""
-        features_B_D, noise_B = self.before.at(positions.to(self.told_N.device))
+        features_B_D, noise_B = self.before.at(positions.to(self.explained_N.device))
         after = ConditionedPoints(features_B_D, noise_B, self.known)
         after.sharpen()
         return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left(slice(None)), noise_B))
@@ -119,6 +120,6 @@ def directions(targets: ConditionedPoints, sharp: bool = False) -> tuple[Tensor,
     return vectors_D_D.T, strength_D.clamp_min_(0)
 
 
-def _information(told_n: Tensor, left_n: Tensor) -> Tensor:
+def _information(explained_n: Tensor, left_n: Tensor) -> Tensor:
     """½ ln(1 + told/left): the variance of a label with and without the targets'."""
-    return 0.5 * (told_n.clamp_min(0) / left_n).log1p()
+    return 0.5 * (explained_n.clamp_min(0) / left_n).log1p()

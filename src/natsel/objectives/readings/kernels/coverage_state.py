@@ -36,18 +36,18 @@ class Coverage(Similar):
     def __init__(
         self, objective: FacilityLocation | SetCover | FLVMI | SetCoverMI | FLQMI, belief: Belief, reading: Reading
     ) -> None:
-        self.gradients, aims, held = read_gradients(objective, belief, reading)
+        self.gradients, targets, held = read_gradients(objective, belief, reading)
         self.threshold: float | None = getattr(objective, "threshold", None)
         self.ground, self.weight = _ground(getattr(objective, "ground", None), self.gradients, reading.generator)
         self.extra_N = torch.zeros(len(self.gradients), dtype=torch.float64, device=self.gradients.device)
         if isinstance(objective, FLQMI):
-            assert aims is not None
-            self.ground = aims
-            self.extra_N = objective.eta * self.gradients.largest(aims).clamp_min_(0)
+            assert targets is not None
+            self.ground = targets
+            self.extra_N = objective.eta * self.gradients.largest(targets).clamp_min_(0)
         ceiling = torch.full((len(self.ground),), torch.inf, dtype=torch.float64, device=self.gradients.device)
         if isinstance(objective, FLVMI | SetCoverMI):
-            assert aims is not None
-            ceiling = getattr(objective, "eta", 1.0) * self._covered(self.ground.largest(aims))
+            assert targets is not None
+            ceiling = getattr(objective, "eta", 1.0) * self._covered(self.ground.largest(targets))
         self.ceiling_G = ceiling
         self.start_G = torch.zeros_like(ceiling) if held is None else self._covered(self.ground.largest(held))
         self.best_G = self.start_G.clone()

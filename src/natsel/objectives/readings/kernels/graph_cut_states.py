@@ -66,9 +66,9 @@ class GCMIState(Similar):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.VALUE | Similar.geometry
 
     def __init__(self, objective: GCMI, belief: Belief, reading: Reading) -> None:
-        self.gradients, aims, _ = read_gradients(objective, belief, reading)
-        assert aims is not None
-        self.scores_N = 2 * objective.penalty * self.gradients.sums(aims)
+        self.gradients, targets, _ = read_gradients(objective, belief, reading)
+        assert targets is not None
+        self.scores_N = 2 * objective.penalty * self.gradients.sums(targets)
 
     def scores(self) -> Tensor:
         """2λ Σ_{j∈Q} s_nj of every point, N values."""

@@ -74,24 +74,24 @@ class LogDetMIState(Similar):
     remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, reading: Reading) -> None:
-        self.gradients, aims, held = read_gradients(objective, belief, reading)
-        assert aims is not None
+        self.gradients, targets, held = read_gradients(objective, belief, reading)
+        assert targets is not None
         scale = objective.ridge**-0.5
         rows = self.gradients.scaled(scale)
-        self.aims = [aims.scaled(scale)]
+        self.targets = [targets.scaled(scale)]
         self.held = [] if held is None else [held.scaled(scale)]
         self.eta = objective.eta
         counts = [1.0] * len(self.held) + [self.eta]
-        self.after = Conditioned(rows, [*self.held, *self.aims], counts, tables=2)
+        self.after = Conditioned(rows, [*self.held, *self.targets], counts, tables=2)
         self.before = Conditioned(rows, self.held, tables=2)
-        _refuse_sharp(self.after, *self.aims, *self.held)
+        _refuse_sharp(self.after, *self.targets, *self.held)
         # A sum of squares, so that the smallest scores keep their digits.
-        self.told_N = self.after.told_N_G[:, -1]
+        self.explained_N = self.after.explained_N_G[:, -1]
         self.total = 0.0
 
     def scores(self) -> Tensor:
         """I_f(n; targets | held) of every point by itself, N values."""
-        return (self.told_N / (1 + self.after.start_N)).log1p()
+        return (self.explained_N / (1 + self.after.start_N)).log1p()
 
     def bounds(self) -> Tensor:
         """The scores: what points add before any other was."""
@@ -100,8 +100,8 @@ class LogDetMIState(Similar):
     def gains(self, positions: Tensor) -> Tensor:
         """What each position tells about the targets that the points taken do not."""
         positions = positions.to(self.gradients.device)
-        told_n = self.told_N[positions] - self.before.lost(positions) + self.after.lost(positions)
-        return (told_n.clamp_min(0) / (1 + self.after.left(positions))).log1p()
+        explained_n = self.explained_N[positions] - self.before.lost(positions) + self.after.lost(positions)
+        return (explained_n.clamp_min(0) / (1 + self.after.left(positions))).log1p()
 
     def add(self, position: int) -> float:
         """Take a point in both factors."""
@@ -114,14 +114,14 @@ class LogDetMIState(Similar):
     def value(self, positions: Tensor) -> float:
         """I_f(A; targets | held) from whole matrices: the reference."""
         some, held = self.before.kernel[positions.to(self.gradients.device)], self.held
-        count = sum(len(group) for group in (*self.aims, *held))
+        count = sum(len(group) for group in (*self.targets, *held))
         require(32 * count**2, f"targets and given: matrices of {count} × {count} similarities", "pass fewer of them")
-        points = [some, *self.aims]
+        points = [some, *self.targets]
         left = [[_left(one, other, held) for other in points] for one in points]
         (own_B_B, cross_B_M), (_, aims_M_M) = left
         own_B_B, aims_M_M = (part + torch.eye(len(part)).to(part) for part in (own_B_B, aims_M_M))
-        told_B_B = cross_B_M @ torch.linalg.solve(aims_M_M, cross_B_M.T) * self.eta**2
-        return float(torch.logdet(own_B_B) - torch.logdet(own_B_B - told_B_B)) if len(some) else 0.0
+        explained_B_B = cross_B_M @ torch.linalg.solve(aims_M_M, cross_B_M.T) * self.eta**2
+        return float(torch.logdet(own_B_B) - torch.logdet(own_B_B - explained_B_B)) if len(some) else 0.0
 
 
 def _refuse_sharp(points: Conditioned, *others: Kernel) -> None:

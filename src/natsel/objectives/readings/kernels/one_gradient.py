@@ -102,7 +102,7 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
 
 
 def read_gradients(objective: Any, belief: Belief, reading: Reading) -> tuple[Kernel, Kernel | None, Kernel | None]:
-    """Gradients of the pool, of the targets and of the points held, at length one where cosines are wanted."""
+    """Gradients of the pool, of the targets and of the points held, at length one where cosines are targets."""
 
     def of(part: Belief, labels: Tensor | None, name: str) -> Kernel:
         found = gradients(part, objective.label, labels, reading.generator, name)

@@ -55,8 +55,8 @@ class FisherEPIG(FisherState):
             for number, part in enumerate(parts):
                 inverse_m_R_R = self._inverse(part) if held is None else held[number]
                 white_m_R_n_R = (inverse_m_R_R @ between(part)).view(-1, others, len(some), rows)
-                told_m_n = log_det_one_plus(squared(white_m_R_n_R, -sign)).view(-1, len(some))
-                total_n += -0.5 * sign * (self.shares_M[part] @ told_m_n)
+                nats_m_n = log_det_one_plus(squared(white_m_R_n_R, -sign)).view(-1, len(some))
+                total_n += -0.5 * sign * (self.shares_M[part] @ nats_m_n)
             return total_n
 
         # On a CPU the points of a chunk follow from how much of 8 MB their pairs fill; elsewhere from the budget.
@@ -98,8 +98,8 @@ class FisherEPIG(FisherState):
         """½ Σ_j v_j ln det(I + K_j): nobody can tell more about the targets than the weights do."""
         everything = torch.arange(len(self.targets), device=self.device)
         width = 48 * self.targets.factors.n_rows**2
-        told_M = self.each(everything, lambda part: log_det_one_plus(self.targets.at(part)), width)
-        return 0.5 * float(told_M @ self.shares_M)
+        nats_M = self.each(everything, lambda part: log_det_one_plus(self.targets.at(part)), width)
+        return 0.5 * float(nats_M @ self.shares_M)
 
     def value(self, positions: Tensor) -> float:
         """Σ_j v_j (½ ln det(I + K_j) − ½ ln det(I + K_j given the set)) with the whole set at once."""

@@ -68,32 +68,32 @@ class FisherJEPIG(FisherState):
         self.before = Blocks(self.factors, self.precision, kernel, tables=3, beside=beside)
         self.after = Blocks(self.factors, self.precision, kernel, known, tables=3, beside=beside)
         self.base, self.first = beside, len(self.after.signs_t)
-        self.told_N_R_R: Tensor | None = None
+        self.explained_N_R_R: Tensor | None = None
         if self.before.held_N_R_R is not None:
-            self.told_N_R_R = self._told(torch.arange(len(self.factors), device=self.device))
+            self.explained_N_R_R = self._told(torch.arange(len(self.factors), device=self.device))
 
     def worth(self, positions: Tensor, sign: int) -> Tensor:
         """½ ln det(I + (I + K')⁻¹ T) of points to come; the same with −K', −T of points taken."""
 
         def work(part: Tensor) -> Tensor:
-            told_n_R_R = self._told(part) if self.told_N_R_R is None else self.told_N_R_R[part]
+            explained_n_R_R = self._told(part) if self.explained_N_R_R is None else self.explained_N_R_R[part]
             factor_n_R_R = factor(self.after.at(part), sign)
-            half_n_R_R = torch.linalg.solve_triangular(factor_n_R_R, told_n_R_R, upper=False)
+            half_n_R_R = torch.linalg.solve_triangular(factor_n_R_R, explained_n_R_R, upper=False)
             white_n_R_R = torch.linalg.solve_triangular(factor_n_R_R, half_n_R_R.mT, upper=False)
             return 0.5 * sign * log_det_one_plus(sign * white_n_R_R)
 
         return self.each(positions, work, 64 * self.factors.n_rows**2)
 
     def take(self, position: int, sign: int) -> None:
-        told_N_R_R = self.told_N_R_R
+        explained_N_R_R = self.explained_N_R_R
         for blocks, towards in ((self.before, -sign), (self.after, sign)):
             pivot = blocks.pivot(position, sign)
-            if told_N_R_R is None:
+            if explained_N_R_R is None:
                 blocks.absorb(pivot)
                 continue
 
             def follow(part: slice, columns_n_R_R: Tensor, towards: int = towards) -> None:
-                told_N_R_R[part].baddbmm_(columns_n_R_R, columns_n_R_R.mT, alpha=towards)
+                explained_N_R_R[part].baddbmm_(columns_n_R_R, columns_n_R_R.mT, alpha=towards)
 
             blocks.absorb(pivot, follow)
         self.before.beside, self.after.beside = self.base + self.after.kept, self.base + self.before.kept
@@ -103,14 +103,15 @@ class FisherJEPIG(FisherState):
 
         def work(part: Tensor) -> Tensor:
             if self.after.known is not None:
-                told_n_R_R = self.after.known.over(self.factors[part])
+                explained_n_R_R = self.after.known.over(self.factors[part])
             else:
                 columns_n_R_q = self.after.columns(part)[..., : self.first]
-                told_n_R_R = columns_n_R_q @ columns_n_R_q.mT
+                explained_n_R_R = columns_n_R_q @ columns_n_R_q.mT
             for blocks, first, towards in ((self.before, 0, -1), (self.after, self.first, 1)):
                 columns_n_R_t = blocks.columns(part)[..., first:]
-                told_n_R_R = told_n_R_R + (towards * columns_n_R_t * blocks.signs_t[first:]) @ columns_n_R_t.mT
-            return told_n_R_R
+                signed_n_R_t = towards * columns_n_R_t * blocks.signs_t[first:]
+                explained_n_R_R = explained_n_R_R + signed_n_R_t @ columns_n_R_t.mT
+            return explained_n_R_R
 
         width = 8 * self.factors.n_numbers + 32 * self.factors.n_rows * (self.factors.n_rows + len(self.after.signs_t))
         return self.each(positions, work, width)

@@ -137,7 +137,7 @@ class WeightSpread(Spread):
 
     def __init__(self, blocks: Blocks, targets: Factors) -> None:
         self.blocks = blocks
-        self.target, self.first = told(targets, blocks.precision)
+        self.target, self.first = target_information(targets, blocks.precision)
         self.rows_t_P = blocks.rows_t_P
         self.held_N_R_R = None if blocks.held_N_R_R is None else self.first.over(blocks.factors)
 
@@ -163,9 +163,9 @@ class WeightSpread(Spread):
         """The rows of y, and with them all B."""
         rows_R_P, held_N_R_R = pivot.rows_q_P, self.held_N_R_R
         assert rows_R_P is not None
-        told_R_P = self.target.times(rows_R_P)
-        inner_R_R = told_R_P @ rows_R_P.T
-        also_R_P = self.blocks.project(told_R_P) - 0.5 * pivot.sign * inner_R_R @ rows_R_P
+        target_rows_R_P = self.target.times(rows_R_P)
+        inner_R_R = target_rows_R_P @ rows_R_P.T
+        also_R_P = self.blocks.project(target_rows_R_P) - 0.5 * pivot.sign * inner_R_R @ rows_R_P
         if held_N_R_R is None:
             self.rows_t_P = torch.cat([self.rows_t_P, also_R_P])
             self.blocks.beside += 16 * also_R_P.numel()
@@ -247,7 +247,7 @@ def needed(targets: Factors, precision: Precision) -> int:
     return size
 
 
-def told(targets: Factors, precision: Precision) -> tuple[Gram, Gram]:
+def target_information(targets: Factors, precision: Precision) -> tuple[Gram, Gram]:
     """F_E and H⁻¹ F_E H⁻¹ of targets: as their rows where these are fewer than weights, else whole.
 
     Where H is λ I the second is the first over λ², and nothing is held twice.
