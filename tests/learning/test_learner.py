@@ -20,7 +20,7 @@ def test_bars_go_to_whoever_takes_them(monkeypatch):
 
     bars = []
 
-    class Told(fitted_model.Bar):
+    class Told(fitted_model.ProgressBar):
         def __init__(self, label):
             super().__init__(label)
             bars.append(label)
@@ -31,7 +31,7 @@ def test_bars_go_to_whoever_takes_them(monkeypatch):
                 progress(1, 2)
             return super().fit(labelled, validation, seed=seed)
 
-    monkeypatch.setattr(fitted_model, "Bar", Told)
+    monkeypatch.setattr(fitted_model, "ProgressBar", Told)
     for progress, expected in ((None, []), (True, ["fit to 4 labels"])):
         learner = ActiveLearner(Slow(), pool(), k=2, progress=progress)
         learner.tell(range(4), learner.pool.answers(range(4)))
