@@ -17,7 +17,6 @@ from torch import Tensor
 
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
-from natsel.capabilities import Capability
 from natsel.information.enumeration import labellings
 from natsel.information.weighted_posteriors import (
     Children,
@@ -35,6 +34,7 @@ from natsel.information.weighted_posteriors import (
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
 # A CPU pays for arithmetic, and a row tells more where there are many classes; an accelerator pays for every call.
@@ -51,17 +51,15 @@ _ROUNDING = 2e-6
 
 
 @serves(EIG, CategoricalSamples)
-class CategoricalEIG:
+class CategoricalEIG(BatchState):
     """Gains conditional on the labels of the points added so far."""
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief = belief
         self.limit = objective.rows
         self.generator = reading.generator
-        self.total = 0.0
         self.prior = self._rows = prior_rows(belief.log_weights_K)
         self._pending: tuple[Children, float] | None = None
 

@@ -38,6 +38,7 @@ from natsel.information.weighted_posteriors import (
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.epig import EPIG, EPIGChi2
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 
 _MOST = 2.0
 _FEW = (16, 64)  # targets that say how far gains exceed their second-order form; more for those that still come near
@@ -45,16 +46,11 @@ _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standar
 
 
 @serves(EPIG, CategoricalSamples)
-class CategoricalEPIG:
+class CategoricalEPIG(BatchState):
     """Gains about targets conditional on the labels of the points added so far."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: EPIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
-        self.total = 0.0
         self.prior = self.rows = prior_rows(belief.log_weights_K)
         self._rough_N: Tensor | None = None
         # Gains over their second-order form: in full, and about few and more targets; NaN where not looked at.

@@ -7,13 +7,10 @@ targets leave, which are thinned where there are more labellings than `rows`.
 docs/theory/epig-jepig.md, 7.1 and 8.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
-from natsel.capabilities import Capability
 from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
 from natsel.information.weighted_posteriors import (
     WeightedPosteriors,
@@ -28,22 +25,18 @@ from natsel.information.weighted_posteriors import (
 from natsel.memory import chunked
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 
 _FEW = 2  # effective draws
 _NOTHING = 1e-12  # nats
 
 
 @serves(JEPIG, CategoricalSamples)
-class CategoricalJEPIG:
+class CategoricalJEPIG(BatchState):
     """Gains about all targets together, conditional on the labels of the points added so far."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: JEPIG, belief: CategoricalSamples, reading: Reading) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
-        self.total = 0.0
         self.prior = self.before = prior_rows(belief.log_weights_K)
         assert reading.targets is not None
         assert isinstance(reading.targets.belief, CategoricalSamples)

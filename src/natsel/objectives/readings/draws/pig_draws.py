@@ -7,37 +7,29 @@ docs/theory/epig-jepig.md, 11.
 """
 
 import math
-from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
-from natsel.capabilities import Capability
 from natsel.information.known_labels import jpig, log_predictive, pig, targets_posterior
 from natsel.memory import chunked
 from natsel.objectives.objective import Reading, serves
 from natsel.objectives.pig import JPIG, PIG
+from natsel.objectives.readings.batch_state import BatchState
 
 _FEW = 2  # effective draws
 # What −∞ counts as in a batch, where searches leave out points of −∞: last, but still to be had.
 _LAST = -1e100
 
 
-class KnownLabelState(ABC):
+class KnownLabelState(BatchState):
     """What both share: likelihoods of the labels, and points taken one by one."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    prefers_racing: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: PIG | JPIG, belief: CategoricalSamples | GaussianSamples, reading: Reading) -> None:
         assert reading.labels_N is not None
         self.seen_N_K = likelihoods(belief, reading.labels_N)
-        self.prior_K, self.total = belief.log_weights_K, 0.0
+        self.prior_K = belief.log_weights_K
         self.aims_M_K, self.weights_M = known_targets(reading)
         self.aims_M_K = self.aims_M_K.to(self.prior_K.device)
 
@@ -45,25 +37,13 @@ class KnownLabelState(ABC):
         """The scores, which bound nothing once a point is taken."""
         return self.scores().clamp_min(_LAST)
 
-    @abstractmethod
-    def scores(self) -> Tensor:
-        """What each label tells by itself, N values in nats."""
-
-    @abstractmethod
-    def gains(self, positions: Tensor) -> Tensor:
-        """What each label adds to those taken."""
-
-    @abstractmethod
-    def take(self, likelihood_K: Tensor) -> None:
-        """Weigh the draws by one more label."""
-
     def add(self, position: int) -> float:
         """Take a point; a label that contradicts the targets or the labels before it leaves the draws as they were."""
         gain = float(self.gains(torch.tensor([position]))[0])
         if gain == _LAST:
             gain = -math.inf
         else:
-            self.take(self.seen_N_K[position])
+            self.take(position)
         self.total += gain
         return gain
 
@@ -85,9 +65,9 @@ class KnownPIG(KnownLabelState):
         seen_n_K = self.seen_N_K[positions.to(self.seen_N_K.device)]
         return pig(seen_n_K, self.aims_M_K, self.weights_K, self.weights_M).nan_to_num(_LAST, math.inf, _LAST)
 
-    def take(self, likelihood_K: Tensor) -> None:
+    def take(self, position: int) -> None:
         """Weigh the draws by one more label."""
-        self.weights_K = (self.weights_K + likelihood_K).log_softmax(0)
+        self.weights_K = (self.weights_K + self.seen_N_K[position]).log_softmax(0)
 
     def value(self, positions: Tensor) -> float:
         """What a set of labels tells: their likelihoods multiply."""
@@ -127,10 +107,10 @@ class KnownJPIG(KnownLabelState):
         gain_n = log_predictive(seen_n_K, self.after_K) - log_predictive(seen_n_K, self.before_K)
         return gain_n.nan_to_num(_LAST, math.inf, _LAST)
 
-    def take(self, likelihood_K: Tensor) -> None:
+    def take(self, position: int) -> None:
         """Weigh the draws by one more label, without and with the target labels."""
-        self.before_K = (self.before_K + likelihood_K).log_softmax(0)
-        self.after_K = (self.after_K + likelihood_K).log_softmax(0)
+        self.before_K = (self.before_K + self.seen_N_K[position]).log_softmax(0)
+        self.after_K = (self.after_K + self.seen_N_K[position]).log_softmax(0)
 
     def value(self, positions: Tensor) -> float:
         """What a set of labels tells: their likelihoods multiply."""

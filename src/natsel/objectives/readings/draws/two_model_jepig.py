@@ -1,33 +1,26 @@
 """JEPIG from two models: EIG of the model less EIG of its students."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
 from natsel.beliefs.two_models import TwoModels
-from natsel.capabilities import Capability
 from natsel.information import mutual_information
 from natsel.objectives.eig import EIG
 from natsel.objectives.jepig import TaughtJEPIG
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 
 
 @serves(TaughtJEPIG, TwoModels)
-class TwoModelJEPIG:
+class TwoModelJEPIG(BatchState):
     """Two EIG states, one of the model and one of its students."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: TaughtJEPIG, belief: TwoModels, reading: Reading) -> None:
         eig = EIG(objective.rows)
         plain = Reading(None, None, reading.generator)
         self.teacher = CategoricalEIG(eig, belief.teacher, plain)
         self.students = [CategoricalEIG(eig, student, plain) for student in belief.students]
-        self.total = 0.0
 
     @property
     def exact(self) -> bool:

@@ -19,21 +19,19 @@ from natsel.information.gaussians import log_det_gain
 from natsel.memory import chunked
 from natsel.objectives.eig import EIG
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.gaussian.conditioned_points import points_of, sharpened
 from natsel.rounding import ROUNDING
 
 
 @serves(EIG, GaussianFeatures, GaussianSamples)
-class GaussianEIG:
+class GaussianEIG(BatchState):
     """Gains conditional on the values of the points added so far."""
 
     offers: ClassVar[Capability] = (
         Capability.SCORES | Capability.GAINS | Capability.VALUE | Capability.DISTANCES | Capability.KERNEL
     )
     submodular: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: EIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
         self.points = points_of(belief)
@@ -50,29 +48,21 @@ class GaussianEIG:
             )
             self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
         sharpened(self.points)
-        self.total = 0.0
 
     def scores(self) -> Tensor:
         """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
         return 0.5 * (self.size_N.log1p() + self.spread_N)
-
-    def bounds(self) -> Tensor:
-        """The scores: gains only fall from there."""
-        return self.scores()
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; F | values so far] for each position."""
         variance_n = self.points.variance_N[positions]
         return 0.5 * ((variance_n / self.noise_N[positions]).log1p() + self.spread_N[positions])
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point: one more Cholesky row, and less variance everywhere."""
-        gain = float(self.gains(torch.tensor([position], device=self.noise_N.device)))
         row_D = self.points.row(position)
         if row_D is not None:
             self.points.take(position, row_D)
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """The joint value of a set from its singular values: the reference."""

@@ -10,29 +10,23 @@ docs/theory/epig-jepig.md, 6 and 8.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.capabilities import Capability
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.gaussian.conditioned_points import ConditionedPoints, log_open, matched, sharpened
 
 _COLUMNS = 2048  # targets beside each other: blocks of a few megabytes stay in the caches
 
 
 @serves(EPIG, GaussianFeatures, GaussianSamples)
-class GaussianEPIG:
+class GaussianEPIG(BatchState):
     """Gains about targets conditional on the labels of the points added so far."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: EPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
         assert reading.targets is not None
@@ -43,7 +37,6 @@ class GaussianEPIG:
         self.weights_M = (given_M[given_M > 0] / given_M.sum()).to(belief.device)
         if not sharpened(self.pool, self.targets):
             self.targets.keep_left()
-        self.total = 0.0
 
     def scores(self) -> Tensor:
         """EPIG of every point by itself, N values in nats."""
@@ -51,25 +44,18 @@ class GaussianEPIG:
         features = self.pool.features_N_D.__getitem__, self.targets.features_N_D.__getitem__
         return self._information(everything, *features, self.pool.start_N, self.targets.start_N)
 
-    def bounds(self) -> Tensor:
-        """The scores: what points add before any other was."""
-        return self.scores()
-
     def gains(self, positions: Tensor) -> Tensor:
         """Σ_j v_j I[Y; Y*_j | labels so far] of each position."""
         positions = positions.to(self.weights_M.device)
         features = self.pool.left if self.pool.sharp else self.pool.features_N_D.__getitem__
         return self._information(positions, features, self.targets.left, self.pool.variance_N, self.targets.variance_N)
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point: a row of the Cholesky factor, and less variance at points and targets."""
-        gain = float(self.gains(torch.tensor([position])))
         row_D = self.pool.row(position)
         if row_D is not None:
             self.targets.explain(row_D, self.pool.keep(position))
             self.pool.take(position, row_D)
-        self.total += gain
-        return gain
 
     @property
     def remaining(self) -> float:

@@ -9,29 +9,22 @@ Gaussians are moment-matched.
 docs/theory/epig-jepig.md, 6 and 8.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.capabilities import Capability
 from natsel.information.gaussians import log_det_gain
 from natsel.information.weights.explained import triangle
 from natsel.memory import require, rows_per_chunk
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.gaussian.conditioned_points import ConditionedPoints, matched, sharpened
 
 
 @serves(JEPIG, GaussianFeatures, GaussianSamples)
-class GaussianJEPIG:
+class GaussianJEPIG(BatchState):
     """Gains about all targets together, conditional on the labels of the points added so far."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: JEPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
         if reading.targets is not None and reading.targets.weights_M is not None:
@@ -44,15 +37,10 @@ class GaussianJEPIG:
         if self.sharp:
             self.after.sharpen()
         self.explained_N = self.after.explained_variances()
-        self.total = 0.0
 
     def scores(self) -> Tensor:
         """JEPIG of every point by itself, N values in nats."""
         return _information(self.after.explained_variances(), self.after.start_N + self.after.noise_N)
-
-    def bounds(self) -> Tensor:
-        """The scores: what points add before any other was."""
-        return self.scores()
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; Y*_1..Y*_M | labels so far] of each position."""
@@ -60,17 +48,14 @@ class GaussianJEPIG:
         total_n = self.after.variance_N[positions] + self.after.noise_N[positions]
         return _information(self.explained_N[positions], total_n)
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point in both states."""
-        gain = float(self.gains(torch.tensor([position])))
         for points, sign in ((self.before, -1), (self.after, 1)):
             row_D = points.row(position)
             if row_D is not None:
                 self.explained_N = self.explained_N + sign * points.take(position, row_D)
         if self.sharp:  # sums of what each label took would be rounding
             self.explained_N = self.before.variance_N - self.after.variance_N
-        self.total += gain
-        return gain
 
     @property
     def remaining(self) -> float:

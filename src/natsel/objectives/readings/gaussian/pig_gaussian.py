@@ -8,20 +8,18 @@ docs/theory/epig-jepig.md, 6 and 11.
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures
 from natsel.beliefs.updates import Update, gaussian_update
-from natsel.capabilities import Capability
 from natsel.memory import chunked, fits, require, rows_per_chunk
 from natsel.objectives.objective import Reading, serves
 from natsel.objectives.pig import JPIG, PIG
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.gaussian.conditioned_points import log_open
 
 # Tables of N × D that a state may keep at once: two sides, each before and after a label.
@@ -74,14 +72,8 @@ class LabelledPoints:
         return chunked(work, len(self.gap_N), 40 * self.features_N_D.shape[1], self.gap_N.device)
 
 
-class GaussianKnown(ABC):
+class GaussianKnown(BatchState):
     """What both share: candidates and targets with their labels, and points taken one by one."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    prefers_racing: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: PIG | JPIG, belief: GaussianFeatures, reading: Reading) -> None:
         targets = reading.targets
@@ -93,16 +85,8 @@ class GaussianKnown(ABC):
                 "targets: their labels are not known, and PIG and JPIG weigh them; pass natsel.Targets(belief,"
                 " labels=…), or choose EPIG"
             )
-        self.weights_M, self.total = targets.weights_M, 0.0
+        self.weights_M = targets.weights_M
         self.points, self.targets = labelled(belief, reading.labels_N), labelled(targets.belief, targets.labels_M)
-
-    def bounds(self) -> Tensor:
-        """The scores, which bound nothing once a point is taken."""
-        return self.scores()
-
-    @abstractmethod
-    def scores(self) -> Tensor:
-        """What each label tells by itself, N values in nats."""
 
 
 @serves(PIG, GaussianFeatures)
@@ -123,14 +107,11 @@ class GaussianPIG(GaussianKnown):
         """PIG of each position once the labels so far are known."""
         return self._pig(*self.now, positions.to(self.points.gap_N.device))
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point: candidates and targets learn its label."""
         which = torch.tensor([position], device=self.points.gap_N.device)
-        gain = float(self.gains(which)[0])
         points, targets = self.now
         self.now = points.given(points, which), targets.given(points, which)
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """What a set of labels tells, from the densities of the targets before and after."""
@@ -205,13 +186,10 @@ class GaussianJPIG(GaussianKnown):
         rows = positions.to(self.points.gap_N.device)
         return self.after.log_density(rows) - self.before.log_density(rows)
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point on both sides."""
         which = torch.tensor([position], device=self.points.gap_N.device)
-        gain = float(self.gains(which)[0])
         self.before, self.after = self.before.given(self.before, which), self.after.given(self.after, which)
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """What a set of labels tells, from their joint density on both sides."""

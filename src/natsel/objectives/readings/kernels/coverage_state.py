@@ -13,6 +13,7 @@ from natsel.capabilities import Capability
 from natsel.information.weights.similarity import Kernel
 from natsel.objectives.coverage import FLQMI, FLVMI, FacilityLocation, SetCover, SetCoverMI
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
 
 # Cosines of copies may miss 1 by rounding.
@@ -24,14 +25,11 @@ _SLACK = 1e-9
 @serves(FLVMI, FisherFactors, FisherRows, GaussianFeatures)
 @serves(SetCoverMI, FisherFactors, FisherRows, GaussianFeatures)
 @serves(FLQMI, FisherFactors, FisherRows, GaussianFeatures)
-class Coverage(Similar):
+class Coverage(Similar, BatchState):
     """Σ_g min(max_{j∈A} s_gj, cap_g) + Σ_{j∈A} extra_j over ground points g, which are the pool or the targets."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(
         self, objective: FacilityLocation | SetCover | FLVMI | SetCoverMI | FLQMI, belief: Belief, reading: Reading
@@ -51,7 +49,6 @@ class Coverage(Similar):
         self.ceiling_G = ceiling
         self.start_G = torch.zeros_like(ceiling) if held is None else self._covered(self.ground.largest(held))
         self.best_G = self.start_G.clone()
-        self.total = 0.0
         self._scores_N: Tensor | None = None
 
     def scores(self) -> Tensor:
@@ -60,21 +57,14 @@ class Coverage(Similar):
             self._scores_N = self._more(self.gradients, self.start_G) + self.extra_N
         return self._scores_N
 
-    def bounds(self) -> Tensor:
-        """The scores: gains only fall from there."""
-        return self.scores()
-
     def gains(self, positions: Tensor) -> Tensor:
         """What each position covers that the points taken do not."""
         positions = positions.to(self.gradients.device)
         return self._more(self.gradients[positions], self.best_G) + self.extra_N[positions]
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point: what it covers best is its own from now on."""
-        gain = float(self.gains(torch.tensor([position])))
         self.best_G = torch.maximum(self.best_G, self._capped(self.ground.between(self.gradients[[position]])[:, 0]))
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """The worth of a set from all its similarities: the reference."""

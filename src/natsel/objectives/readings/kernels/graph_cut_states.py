@@ -9,18 +9,15 @@ from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
 from natsel.capabilities import Capability
 from natsel.objectives.graph_cut import GCMI, GraphCut
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
 
 
 @serves(GraphCut, FisherFactors, FisherRows, GaussianFeatures)
-class GraphCutState(Similar):
+class GraphCutState(Similar, BatchState):
     """Keeps what every point has in common with those taken."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
-    submodular: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: GraphCut, belief: Belief, reading: Reading) -> None:
         self.gradients, _, held = read_gradients(objective, belief, reading)
@@ -28,14 +25,9 @@ class GraphCutState(Similar):
         start_N = self.gradients.sums(self.gradients) - self.penalty * self.gradients.own()
         self.start_N = start_N if held is None else start_N - 2 * self.penalty * self.gradients.sums(held)
         self.shared_N = torch.zeros_like(self.start_N)
-        self.total = 0.0
 
     def scores(self) -> Tensor:
         """Σ_i s_in − λ s_nn of every point, less what it has in common with points held: N values."""
-        return self.start_N
-
-    def bounds(self) -> Tensor:
-        """The scores: what points add before any other was."""
         return self.start_N
 
     def gains(self, positions: Tensor) -> Tensor:
@@ -43,12 +35,9 @@ class GraphCutState(Similar):
         positions = positions.to(self.gradients.device)
         return self.start_N[positions] - 2 * self.penalty * self.shared_N[positions]
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point."""
-        gain = float(self.gains(torch.tensor([position])))
         self.shared_N = self.shared_N + self.gradients.columns([position])[:, 0]
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """f(A|held) from all similarities within the set: the reference."""

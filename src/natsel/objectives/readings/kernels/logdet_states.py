@@ -12,20 +12,18 @@ from natsel.information.weights.similarity import Kernel, joined
 from natsel.memory import require
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
 from natsel.objectives.objective import Reading, serves
+from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
 
 _MOST = 1e12  # of s/ridge: what is left of such numbers has three digits
 
 
 @serves(LogDet, FisherFactors, FisherRows, GaussianFeatures)
-class LogDetState(Similar):
+class LogDetState(Similar, BatchState):
     """Gains are logarithms of pivots; rows are extended for the points that are looked at."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: LogDet, belief: Belief, reading: Reading) -> None:
         self.gradients, _, held = read_gradients(objective, belief, reading)
@@ -34,27 +32,19 @@ class LogDetState(Similar):
         self.points = Conditioned(self.gradients.scaled(scale), self.held)
         if self.held:
             _refuse_sharp(self.points, *self.held)
-        self.total = 0.0
 
     def scores(self) -> Tensor:
         """log(1 + s/ridge) of every point by itself, given those held: N values."""
         return self.points.start_N.log1p()
 
-    def bounds(self) -> Tensor:
-        """The scores: gains only fall from there."""
-        return self.scores()
-
     def gains(self, positions: Tensor) -> Tensor:
         """f(A ∪ n) − f(A) of each position."""
         return self.points.left(positions.to(self.gradients.device)).log1p()
 
-    def add(self, position: int) -> float:
-        """Take a point."""
+    def take(self, position: int) -> None:
+        """One more Cholesky row."""
         _refuse_sharp(self.points)
-        gain = float(self.gains(torch.tensor([position])))
         self.points.take(position)
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """f(A|held) from whole matrices: the reference."""
@@ -64,14 +54,10 @@ class LogDetState(Similar):
 
 @serves(LogDetMI, FisherFactors, FisherRows, GaussianFeatures)
 @serves(LogDetCMI, FisherFactors, FisherRows, GaussianFeatures)
-class LogDetMIState(Similar):
+class LogDetMIState(Similar, BatchState):
     """Two pivots a point: one given the points taken, one given all targets as well."""
 
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
-    submodular: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, reading: Reading) -> None:
         self.gradients, targets, held = read_gradients(objective, belief, reading)
@@ -87,15 +73,10 @@ class LogDetMIState(Similar):
         _refuse_sharp(self.after, *self.targets, *self.held)
         # A sum of squares, so that the smallest scores keep their digits.
         self.explained_N = self.after.explained_N_G[:, -1]
-        self.total = 0.0
 
     def scores(self) -> Tensor:
         """I_f(n; targets | held) of every point by itself, N values."""
         return (self.explained_N / (1 + self.after.start_N)).log1p()
-
-    def bounds(self) -> Tensor:
-        """The scores: what points add before any other was."""
-        return self.scores()
 
     def gains(self, positions: Tensor) -> Tensor:
         """What each position tells about the targets that the points taken do not."""
@@ -103,13 +84,10 @@ class LogDetMIState(Similar):
         explained_n = self.explained_N[positions] - self.before.lost(positions) + self.after.lost(positions)
         return (explained_n.clamp_min(0) / (1 + self.after.left(positions))).log1p()
 
-    def add(self, position: int) -> float:
+    def take(self, position: int) -> None:
         """Take a point in both factors."""
-        gain = float(self.gains(torch.tensor([position])))
         self.before.take(position)
         self.after.take(position)
-        self.total += gain
-        return gain
 
     def value(self, positions: Tensor) -> float:
         """I_f(A; targets | held) from whole matrices: the reference."""

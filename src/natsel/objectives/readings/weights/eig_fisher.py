@@ -34,7 +34,6 @@ class FisherEIG(FisherState):
 
     offers: ClassVar[Capability] = FisherState.offers | Capability.DISTANCES | Capability.KERNEL
     submodular: ClassVar[bool] = True
-    remaining: ClassVar[float] = torch.inf
 
     def __init__(self, objective: EIG | InformationGain, belief: FisherFactors | FisherRows, reading: Reading) -> None:
         super().__init__(objective, belief, reading)
@@ -45,7 +44,7 @@ class FisherEIG(FisherState):
         """½ ln det(I + K) of points to come, −½ ln det(I − K) of points taken."""
         return self.each(positions, lambda part: 0.5 * sign * log_det_one_plus(sign * self.blocks.at(part)))
 
-    def take(self, position: int, sign: int) -> None:
+    def change(self, position: int, sign: int) -> None:
         self.blocks.absorb(self.blocks.pivot(position, sign))
 
     def value(self, positions: Tensor) -> float:

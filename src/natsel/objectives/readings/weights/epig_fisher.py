@@ -88,7 +88,7 @@ class FisherEPIG(FisherState):
         rows_nR_P = (inverse_n_R_R @ rows_n_R_P).flatten(0, 1)
         return lambda part: self.targets.factors[part].apply(rows_nR_P)
 
-    def take(self, position: int, sign: int) -> None:
+    def change(self, position: int, sign: int) -> None:
         pivot = self.blocks.pivot(position, sign)
         self.blocks.absorb(pivot)
         self.targets.absorb(pivot)

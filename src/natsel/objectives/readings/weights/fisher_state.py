@@ -7,36 +7,29 @@ Jointly Gaussian features are the factors φ/√noise, one row per point, under 
 docs/theory/weight-space.md, 5 and 7.3.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
-from natsel.capabilities import Capability
 from natsel.information.weights.factors import Factors, OuterFactors
 from natsel.information.weights.precision import Isotropic, Precision
 from natsel.memory import chunked
 from natsel.objectives.objective import Objective, Reading
+from natsel.objectives.readings.batch_state import BatchState
 
 
-class FisherState(ABC):
+class FisherState(BatchState):
     """Gains conditional on the points taken so far, and losses of giving one back."""
-
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
-    submodular: ClassVar[bool] = False
-    exact: ClassVar[bool] = True
-    prefers_racing: ClassVar[bool] = False
 
     def __init__(self, objective: Objective, belief: Belief, reading: Reading) -> None:
         self.made_from = objective, belief, reading
         self.factors, self.precision = weight_space(belief)
         self.device = belief.device
         self.taken: list[int] = []
-        self.total = 0.0
         self.alone_N: Tensor | None = None
 
     @abstractmethod
@@ -44,12 +37,8 @@ class FisherState(ABC):
         """What positions gain (sign 1), or what the set loses without each (−1), n values in nats."""
 
     @abstractmethod
-    def take(self, position: int, sign: int) -> None:
+    def change(self, position: int, sign: int) -> None:
         """Take a point, or give it back."""
-
-    @abstractmethod
-    def value(self, positions: Tensor) -> float:
-        """The worth of a set by dense algebra: the reference."""
 
     def scores(self) -> Tensor:
         """What every point is worth by itself, N values in nats."""
@@ -58,10 +47,6 @@ class FisherState(ABC):
             everything = torch.arange(len(self.factors), device=self.device)
             self.alone_N = fresh.worth(everything, 1).clamp_min(0)
         return self.alone_N
-
-    def bounds(self) -> Tensor:
-        """The scores: what points add before any other was."""
-        return self.scores()
 
     def gains(self, positions: Tensor) -> Tensor:
         """What each position adds to those taken."""
@@ -77,20 +62,24 @@ class FisherState(ABC):
         """Take a point and return its gain."""
         gain = float(self.gains(torch.tensor([position])))
         self.refuse_rounding(gain)
-        self.take(position, 1)
-        self.taken.append(position)
+        self.take(position)
         self.total += gain
         return gain
+
+    def take(self, position: int) -> None:
+        """Condition on one more point."""
+        self.change(position, 1)
+        self.taken.append(position)
 
     def remove(self, position: int) -> float:
         """Give a point back and return what is lost with it."""
         loss = float(self.losses(torch.tensor([position])))
-        self.take(position, -1)
+        self.change(position, -1)
         self.taken.remove(position)
         self.total = max(0.0, self.total - loss)
         return loss
 
-    def refuse_rounding(self, gain: float) -> None:  # noqa: B027
+    def refuse_rounding(self, gain: float) -> None:
         """Refuse to take a point by a gain that is nothing but rounding."""
 
     def each(self, positions: Tensor, work: Callable[[Tensor], Tensor], width: int = 0) -> Tensor:

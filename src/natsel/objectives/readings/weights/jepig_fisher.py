@@ -84,7 +84,7 @@ class FisherJEPIG(FisherState):
 
         return self.each(positions, work, 64 * self.factors.n_rows**2)
 
-    def take(self, position: int, sign: int) -> None:
+    def change(self, position: int, sign: int) -> None:
         explained_N_R_R = self.explained_N_R_R
         for blocks, towards in ((self.before, -sign), (self.after, sign)):
             pivot = blocks.pivot(position, sign)

@@ -84,7 +84,7 @@ class FisherTrace(FisherState):
 
         return self.each(positions, work, 48 * self.factors.n_rows**2 + self.spread.width())
 
-    def take(self, position: int, sign: int) -> None:
+    def change(self, position: int, sign: int) -> None:
         pivot = self.blocks.pivot(position, sign)
         self.spread.take(pivot)
 
