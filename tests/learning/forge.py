@@ -356,6 +356,8 @@ def clients(folder, count, seed):
             mine += batch
             if not mine:
                 break
+            while not all(has_asked(name) for name in range(count)):  # however busy the machine, all take part
+                time.sleep(0.005)
             chance.shuffle(mine)
             now, mine = (mine, []) if not batch else (mine[: len(mine) // 2 + 1], mine[len(mine) // 2 + 1 :])
             fate = chance.random()
@@ -368,6 +370,10 @@ def clients(folder, count, seed):
             else:
                 learner.tell(now, answers[now])
                 print(json.dumps(["tell", now, learner.who]), file=file)
+
+    def has_asked(name):
+        log = folder / f"client-{name}.txt"
+        return log.exists() and log.stat().st_size > 0
 
     def said():
         logs = [folder / f"client-{name}.txt" for name in range(count)]
@@ -418,8 +424,12 @@ def clients(folder, count, seed):
         assert sorted(state.skipped) == sorted(seen["skip"])
         assert not state.outstanding
         assert sorted([*state.values, *state.skipped]) == list(range(size)), "an id went missing"
-    busy = sum(bool((folder / f"client-{name}.txt").stat().st_size > 100) for name in range(count))
-    counts = {"clients": count, "busy": busy, "asks": len(asks), "labels": len(labels)}
+    counts = {
+        "clients": count,
+        "busy": len({who for kind, ids, who in said() if kind == "ask" and ids}),
+        "asks": len(asks),
+        "labels": len(labels),
+    }
     return {**counts, "copies": copies, "refused": refused, "seconds": round(seconds, 2)}
 
 
