@@ -6,6 +6,7 @@ apart; negative quantities are hatched as well as red, so that they show in grey
 """
 
 import io
+from abc import ABC, abstractmethod
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,14 +33,16 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-class Picture:
+class Picture(ABC):
     """A diagram that can be drawn (`figure`) and written as text (`table`), and therefore rendered and saved."""
 
+    @abstractmethod
     def figure(self, highlight: str | Expression | None = None, title: str | None = None) -> "Figure":
-        raise NotImplementedError
+        """The picture as a figure of Matplotlib."""
 
+    @abstractmethod
     def table(self, highlight: str | Expression | None = None) -> str:
-        raise NotImplementedError
+        """The same as text."""
 
     def render(
         self, kind: str = "text", highlight: str | Expression | None = None, title: str | None = None
