@@ -9,3 +9,9 @@ DEVICES = ["cpu", *([pytest.param("cuda", marks=pytest.mark.gpu)] if torch.cuda.
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["quick", "thorough"])
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether brute force runs over many random pools, or over one of each kind."""
+    return bool(request.param)

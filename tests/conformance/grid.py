@@ -332,13 +332,14 @@ def grid() -> Iterator[Case]:
 
 
 def covering(cases: list[Case]) -> list[Case]:
-    """Few cases that still hold every objective and every search on every belief they can be on: what can fail by
-    itself. What else there is repeats an objective under another search, or a search under another objective.
+    """Few cases that still hold every state, every search, and every need of a search on every kind of belief: what can
+    fail by itself. What else there is repeats a state under another search, or a search on another state.
     """
     seen: set[object] = set()
     chosen = []
     for case in cases:
-        parts = {(type(case.method.objective), case.kind), (type(case.method.search), case.kind)}
+        state, search = SERVES[type(case.method.objective), case.kind], case.method.search
+        parts: set[object] = {state, type(search), (search.needs, case.kind)}
         if parts - seen:
             chosen.append(case)
             seen |= parts

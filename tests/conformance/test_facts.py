@@ -19,14 +19,15 @@ from natsel.capabilities import Capability
 from natsel.information.joint_labels import joint_mutual_information
 from natsel.objectives import SERVES
 
-SEEDS = range(3)
 POINTS = 6
 SETS = [subset for size in range(4) for subset in combinations(range(POINTS), size)]
 
 
-def pools(pair: Pair, points: int = POINTS, seeds: range = SEEDS) -> Iterator[Pool]:
-    """Random pools with even and uneven weights, with zeros and a certain point, with copies, with one draw."""
-    for seed in seeds:
+def pools(pair: Pair, thorough: bool, points: int = POINTS, most: int = 3) -> Iterator[Pool]:
+    """Random pools with even and uneven weights (`most` of them, or one), with zeros and a certain point, with copies,
+    with one draw.
+    """
+    for seed in range(most) if thorough else [1]:
         yield pool(pair.kind, seed, points, weighted=bool(seed % 2))
     yield pool(pair.kind, 10, points, weighted=True).certain()
     yield pool(pair.kind, 11, points).take(np.resize([0, 1, 0], points))
@@ -44,12 +45,12 @@ def check_bound(found: np.ndarray, expected: np.ndarray, bound: str, exact: bool
 
 
 @pairs(where=lambda facts: facts.units != "none")
-def test_scores_are_the_declared_quantity_or_bound_it(pair, device):
+def test_scores_are_the_declared_quantity_or_bound_it(pair, thorough, device):
     key = (pair.objective.facts.quantity, pair.kind)
     assert key in REFERENCES, f"no reference for {key[0]!r} on {pair.kind.__name__}: add one to references.py"
     work, exact = REFERENCES[key]
     gap = 0.0
-    for given in pools(pair, points=9):
+    for given in pools(pair, thorough, points=9):
         found, expected = pair.state(given, device).scores().cpu().numpy(), work(given)
         check_bound(found, expected, pair.objective.facts.bound, exact)
         gap = max(gap, float(np.abs(found - expected).max()))
@@ -57,11 +58,11 @@ def test_scores_are_the_declared_quantity_or_bound_it(pair, device):
 
 
 @pairs(Capability.GAINS)
-def test_values_of_sets_are_the_declared_quantity_or_bound_it(pair, device):
+def test_values_of_sets_are_the_declared_quantity_or_bound_it(pair, thorough, device):
     key = (pair.objective.facts.quantity, pair.kind)
     assert key in SET_REFERENCES, f"no reference for sets of {key[0]!r} on {pair.kind.__name__}: see references.py"
     work, exact = SET_REFERENCES[key]
-    for given in pools(pair, seeds=range(2)):
+    for given in pools(pair, thorough, most=2):
         state = pair.state(given, device)
         for subset in [(0,), (1, 2), (3, 0), *([(0, 1, 2), (1, 3, 4, 5)] if exact else [])]:
             pool_wide = pair.objective.facts.pool_wide
@@ -73,8 +74,8 @@ def test_values_of_sets_are_the_declared_quantity_or_bound_it(pair, device):
 
 
 @pairs(Capability.VALUE)
-def test_the_value_of_a_point_is_its_score_and_of_none_is_zero(pair, device):
-    for given in pools(pair):
+def test_the_value_of_a_point_is_its_score_and_of_none_is_zero(pair, thorough, device):
+    for given in pools(pair, thorough):
         state = pair.state(given, device)
         assert state.value(at([])) == 0
         alone = [state.value(at([point])) for point in range(len(given))]
@@ -92,7 +93,7 @@ def test_a_single_draw_scores_nothing_exactly_where_draws_are_needed(objective, 
 
 
 def lowest(pair: Pair, device: str) -> float:
-    return min(float(pair.state(given, device).scores().min()) for given in pools(pair, 24, range(20)))
+    return min(float(pair.state(given, device).scores().min()) for given in pools(pair, True, 24, most=12))
 
 
 @pairs(where=lambda facts: facts.nonnegative)
@@ -111,9 +112,9 @@ def values(state: object) -> dict[frozenset[int], float]:
 
 
 @pairs(Capability.VALUE, where=lambda facts: facts.monotone or facts.submodular)
-def test_monotone_and_submodular_as_declared(pair, device):
+def test_monotone_and_submodular_as_declared(pair, thorough, device):
     facts = pair.objective.facts
-    for given in pools(pair):
+    for given in pools(pair, thorough):
         value = values(pair.state(given, device))
         for smaller in (s for s in value if len(s) < 3):
             for x in set(range(POINTS)) - smaller:
@@ -155,8 +156,8 @@ def test_labels_are_read_where_they_are_needed_and_nowhere_else(pair, device):
 
 
 @pairs(Capability.GAINS)
-def test_gains_are_differences_of_values(pair, device):
-    for given in pools(pair):
+def test_gains_are_differences_of_values(pair, thorough, device):
+    for given in pools(pair, thorough):
         state = pair.state(given, device)
         everyone = at(range(POINTS), device)
         assert state.total == 0
@@ -176,26 +177,29 @@ def test_gains_are_differences_of_values(pair, device):
 
 
 @pairs(Capability.GAINS)
-def test_bounds_and_what_remains_are_upper_bounds(pair, device):
-    for given in pools(pair, points=24):
+def test_bounds_and_what_remains_are_upper_bounds(pair, thorough, device):
+    for given in pools(pair, thorough, points=24):
         state = pair.state(given, device)
         short_N = (state.scores() - state.bounds()).cpu()
         assert short_N.max() <= 1e-10, f"bounds are {short_N.max():.2g} below the gains they are to bound"
-    for given in pools(pair):
+    for given in pools(pair, thorough):
         state, reference = pair.state(given, device), pair.state(given, device)
+        if state.remaining == np.inf:
+            return  # nothing is claimed
         taken: set[int] = set()
         worth: dict[frozenset[int], float] = {}
         for position in (0, 3, 1, 5):
+            remaining = state.remaining
             for size in range(1, POINTS + 1):
                 for more in combinations(range(POINTS), size):
                     together = frozenset(taken.union(more))
                     if together not in worth:
                         worth[together] = reference.value(at(together))
                     added = worth[together] - state.total
-                    assert added <= state.remaining + 1e-9, f"{more} add {added} to {taken}, more than remains"
+                    assert added <= remaining + 1e-9, f"{more} add {added} to {taken}, more than remains"
             state.add(position)
             taken.add(position)
-    for seed in range(20, 30):  # few draws, which six points tell apart almost wholly: next to nothing remains
+    for seed in range(20, 30 if thorough else 22):  # two draws, which six points tell apart: almost nothing remains
         state = pair.state(pool(pair.kind, seed, POINTS, draws=2), device)
         everything = state.value(at(range(POINTS)))
         for position in range(POINTS):
@@ -227,11 +231,13 @@ def near_ties(pair: Pair) -> Pool:
 
 
 @pairs(Capability.GAINS)
-def test_lazy_search_picks_what_plain_greedy_picks(pair, device):
-    large = {f"seed {seed}": pool(pair.kind, seed, 600, weighted=bool(seed % 2)) for seed in SEEDS}
+def test_lazy_search_picks_what_plain_greedy_picks(pair, thorough, device):
+    large = {
+        f"seed {seed}": pool(pair.kind, seed, 600, weighted=bool(seed % 2)) for seed in (range(3) if thorough else [1])
+    }
     best = int(pair.state(large["seed 1"]).scores().argmax())
     ties = {"a crowd": crowd(large["seed 1"], best), "near ties": near_ties(pair)}
-    small = {str(index): given for index, given in enumerate(pools(pair, 24))}
+    small = {str(index): given for index, given in enumerate(pools(pair, thorough, 24))}
     for name, given in (small | large | ties).items():
         allowed = [position for position in range(len(given)) if position % 7]
         allowed_N = torch.zeros(len(given), dtype=torch.bool)
@@ -243,9 +249,9 @@ def test_lazy_search_picks_what_plain_greedy_picks(pair, device):
 
 
 @pairs(Capability.GAINS | Capability.VALUE, where=lambda facts: facts.monotone and facts.submodular)
-def test_greedy_reaches_its_share_of_the_best_batch(pair, device):
+def test_greedy_reaches_its_share_of_the_best_batch(pair, thorough, device):
     everyone = torch.ones(7, dtype=torch.bool)
-    for given in pools(pair, 7, range(12)):
+    for given in pools(pair, thorough, 7, most=12):
         reference = pair.state(given, device)
         for k in (1, 3):
             worth = [reference.value(at(subset)) for subset in combinations(range(7), k)]
@@ -261,14 +267,14 @@ def test_greedy_reaches_its_share_of_the_best_batch(pair, device):
 
 
 @pairs()
-def test_every_search_keeps_to_what_is_allowed(pair, device):
-    for seed, points in ((0, 9), (1, 9), (2, 1)):
+def test_every_search_keeps_to_what_is_allowed(pair, thorough, device):
+    for seed, points in ((0, 9), (1, 9), (2, 1)) if thorough else ((0, 6),):
         given = pool(pair.kind, seed, points)
         allowed_N = torch.from_numpy(np.random.default_rng(seed).random(points) < 0.6)
         allowed_N[-1] = True
         allowed = allowed_N.nonzero().squeeze(1).tolist()
         for search in pair.searches():
-            for k in {0, 1, len(allowed) // 2, len(allowed)}:
+            for k in {0, 1, len(allowed) // 2, len(allowed)} if thorough else {0, len(allowed) // 2}:
                 picks = search(pair.state(given, device), k, allowed_N, torch.Generator().manual_seed(seed))
                 positions, where = picks.positions.tolist(), f"{search}, k={k}: {picks}"
                 assert len(set(positions)) == len(positions) == k, where
@@ -337,8 +343,8 @@ def test_terms_of_a_race_sum_to_the_gains(pair, device):
 
 
 @pairs(Capability.DISTANCES | Capability.KERNEL)
-def test_sizes_distances_and_kernel_are_one_geometry(pair, device):
-    for given in pools(pair, points=9):
+def test_sizes_distances_and_kernel_are_one_geometry(pair, thorough, device):
+    for given in pools(pair, thorough, points=9):
         state = pair.state(given, device)
         everyone = at(range(len(given)), device)
         kernel_N_N, size_N = state.kernel(everyone, everyone), state.sizes()
@@ -359,8 +365,8 @@ def test_sizes_distances_and_kernel_are_one_geometry(pair, device):
 
 
 @pairs(Capability.DISTANCES)
-def test_taking_points_moves_no_point(pair, device):
-    for given in pools(pair, points=9):
+def test_taking_points_moves_no_point(pair, thorough, device):
+    for given in pools(pair, thorough, points=9):
         state = pair.state(given, device)
         size_N, distance_N = state.sizes(), state.distances(2)
         if Capability.GAINS in pair.offers:
@@ -370,8 +376,8 @@ def test_taking_points_moves_no_point(pair, device):
 
 
 @pairs(Capability.GAINS | Capability.VALUE)
-def test_points_that_leave_again_leave_nothing_behind(pair, device):
-    for given in pools(pair):
+def test_points_that_leave_again_leave_nothing_behind(pair, thorough, device):
+    for given in pools(pair, thorough):
         state = pair.state(given, device)
         if not hasattr(state, "remove"):
             pytest.skip("points cannot leave this state")
