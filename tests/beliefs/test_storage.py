@@ -185,7 +185,7 @@ def test_every_kind_is_here():
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", MAKERS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(make=recipes())
 def test_every_field_comes_back(kind, place, make):
     belief = make(kind)
@@ -211,7 +211,7 @@ def test_the_same_picks_follow(kind, place, make):
 
 
 @pytest.mark.parametrize("kind", [CategoricalSamples, GaussianSamples, GaussianFeatures])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(make=recipes(), place=st.sampled_from(PLACES))
 def test_labels_go_on_teaching(kind, place, make):
     belief = make(kind)

@@ -1,7 +1,11 @@
 """The measurement of EPIG says what it measured; how fast it is, a busy machine cannot say."""
 
+import pytest
+
 from natsel.bench.cases import measurement_of
 from natsel.bench.epig_scores import measure
+
+pytestmark = pytest.mark.usefixtures("frozen")
 
 
 def test_the_figures_are_complete():

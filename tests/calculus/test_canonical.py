@@ -109,7 +109,7 @@ def keys_over(names):
 def test_surprisals_are_linearly_independent(names, count):
     keys = keys_over(names)
     assert len(keys) == count
-    where = [situation(seed, tuple(names), zeros=False, sizes=(2,) * len(names)) for seed in range(3 * count)]
+    where = [situation(seed, tuple(names), zeros=False, sizes=(2,) * len(names)) for seed in range(count + 20)]
     values = np.array([[surprisal(key, each) for key in keys] for each in where])
     assert np.linalg.matrix_rank(values / np.linalg.norm(values, axis=0), tol=1e-8) == count
 
@@ -131,7 +131,7 @@ ASSUMPTIONS = [
 def test_assumptions_keep_the_value_of_every_surprisal(assumptions, model):
     names, rng, done = ("X", "Y", "Z"), np.random.default_rng(7), 0
     changed = set()
-    for trial in range(400):
+    for trial in range(200):
         p = random_table(list(names), (2, 3, 2), assumptions, 84 + trial, rng)
         if p is None:
             continue
@@ -145,9 +145,9 @@ def test_assumptions_keep_the_value_of_every_surprisal(assumptions, model):
             form = under_assumptions(key, assumptions)
             assert form_value(form, where) == pytest.approx(surprisal(key, where), abs=1e-9), str(key)
             changed |= {key} if form != {key: 1} else set()
-        if done == 8:
+        if done == 4:
             break
-    assert done == 8
+    assert done == 4
     assert changed or model == "q"
 
 

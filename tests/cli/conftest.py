@@ -11,6 +11,9 @@ import pytest
 
 import natsel
 from natsel.cli import main
+from natsel.experiments.running.folder import write_outcome
+from natsel.experiments.running.job import Runner
+from natsel.experiments.running.worker_pool import WorkerPool
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,28 @@ def refused(call):
         return done.err
 
     return run
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Jobs of experiments are done by this process; that workers do them is tried where a recipe becomes a page."""
+
+    def work(self, report, deadline):
+        if self.jobs.empty():
+            return [], {}
+        runner = Runner(self.recipe, self.folder, self.device)
+        self.begin(runner.described())
+        done = []
+        while not self.jobs.empty():
+            job = self.jobs.get()
+            contender = next(one for one in self.recipe.methods if one.slug == job.slug)
+            runner.do(contender, job.seed, self.recipe.budget, lambda event, job=job: report(event | job.named()))
+            write_outcome(self.folder, job, {"budget": self.recipe.budget})
+            report({"event": "done", "seconds": 0.0, **job.named()})
+            done.append(job)
+        return done, {}
+
+    monkeypatch.setattr(WorkerPool, "work", work)
 
 
 @pytest.fixture

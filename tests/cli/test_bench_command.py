@@ -3,6 +3,7 @@
 import json
 
 import natsel.bench
+from natsel.bench import workers
 
 
 def test_bench_passes_its_options_on(call, refused, monkeypatch, tmp_path):
@@ -30,7 +31,9 @@ def test_bench_passes_its_options_on(call, refused, monkeypatch, tmp_path):
     assert "setup: pip failed; its messages say why" in refused("bench", "--setup", tmp_path / "peers")
 
 
-def test_a_measurement_without_peers_has_the_same_options(call, refused, tmp_path):
+def test_a_measurement_without_peers_has_the_same_options(call, refused, monkeypatch, tmp_path):
+    """Measured in this process; tests/bench starts the real one."""
+    monkeypatch.setattr(workers.Workers, "_call", lambda self, command, do, job: workers.JOBS[do](**job))
     out = tmp_path / "fisher.json"
     done = call("bench", "fisher:part=eig", "--threads", 1, "--repeat", 1, "--out", out, "--json")
     document = json.loads(done.out)

@@ -10,11 +10,12 @@ from natsel.cli import demo
 from natsel.experiments.recipe.plan import Plan, load_plan
 
 
-def test_a_short_demo_ends_with_a_sentence_and_a_report(call, monkeypatch, tmp_path):
+def test_a_short_demo_ends_with_a_sentence_and_a_report(call, in_process, monkeypatch, tmp_path):
     def short(name):
         recipe = load_plan(name).recipes[""]
         methods = tuple(one for one in recipe.methods if one.label in ("random", "batchbald"))
-        return Plan.of(replace(recipe, budget=30, methods=methods, model={"kind": "logistic", "members": 5}))
+        data = replace(recipe.data, train=200, test=100)
+        return Plan.of(replace(recipe, data=data, budget=30, methods=methods, model={"kind": "logistic", "members": 5}))
 
     monkeypatch.setattr(natsel.experiments.recipe.plan, "load_plan", short)
     monkeypatch.setattr(demo, "SEEDS", 1)

@@ -193,11 +193,15 @@ def test_help_shows_the_example_with_its_brackets(call):
     assert "H[X|y]" in done.out
 
 
-def test_as_a_program(start, call, table, tmp_path):
+@pytest.mark.slow  # by default: test_pictures in this process, test_journeys as a program, test_diagrams in a fresh one
+def test_as_a_program(start, table, tmp_path):
     done = start("info", "I[X;Y|Z]", "--table", table, "--diagram", tmp_path / "out.svg", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["value"] == pytest.approx(0.120512487901198, abs=1e-12)
     assert ElementTree.parse(tmp_path / "out.svg").getroot().tag.endswith("svg")
+
+
+def test_exit_codes(call):
     wrong = call("info", "H[X")
     assert wrong.code == 2
     assert "^" in wrong.err

@@ -32,9 +32,15 @@ def small(tmp_path_factory):
     return folder
 
 
-def test_from_a_recipe_to_a_page(small, call, refused, monkeypatch):
+def test_from_a_mistyped_recipe_to_a_page(small, call, refused, monkeypatch):
+    """A mistyped method costs nothing: the same folder then serves the recipe as it was meant."""
     out = small / "out"
-    done = call("run", small / "small.toml", "--folder", out, "--processes", 1, "--json")
+    options = ("--folder", out, "--processes", 1)
+    assert "methods[0]: no method is called 'bold'" in refused(
+        "run", small / "small.toml", "--methods", "bold", *options
+    )
+    chosen = ("--methods", "random,bald", "--seeds", "0-1")
+    done = call("run", small / "small.toml", *chosen, *options, "--json")
     assert done.code == 0, done.err
     result = json.loads(done.out)
     assert result["finished"] == 4
@@ -136,15 +142,6 @@ def test_a_report_says_what_lies_there_instead_of_an_experiment(refused, tmp_pat
         assert "name the folder of an experiment, which natsel run makes" in found
 
 
-def test_a_mistyped_method_costs_nothing(refused, call, small):
-    out = small / "mistyped"
-    assert "methods[0]: no method is called 'bold'" in refused(
-        *("run", small / "small.toml", "--folder", out, "--methods", "bold", "--processes", 1)
-    )
-    done = call(*("run", small / "small.toml", "--folder", out, "--methods", "bald", "--seeds", 0, "--processes", 1))
-    assert done.code == 0, done.err
-
-
 def test_the_board_shows_medians_over_seeds():
     recipe = Recipe.from_table({"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "seeds": 3,
                           "methods": ["random", "bald"], "budget": 30})  # fmt: skip
@@ -183,7 +180,7 @@ def _other(folder, old, new):
     return os.fspath(path)
 
 
-def test_a_study_and_a_plan_from_the_command_line(call, refused, tmp_path):
+def test_a_study_and_a_plan_from_the_command_line(call, refused, in_process, tmp_path):
     done = call("run", "epig-1d", "--folder", tmp_path / "line", "--json")
     assert done.code == 0, done.err
     found = json.loads(done.out)

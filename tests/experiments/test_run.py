@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import natsel
+from natsel.cli import main
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.plan import Plan, load_plan
 from natsel.experiments.recipe.recipe import Recipe
@@ -116,10 +118,19 @@ def test_labels_are_those_of_the_rows_the_ids_name(straight):
         assert [train.labels[id] for id in curve.acquired] == list(curve.acquired_labels)
 
 
-def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight, tmp_path):
+def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight, tmp_path, monkeypatch):
+    """They need no library of the command line: the accelerator of a cluster may have the core alone."""
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    for library in ("typer", "rich", "pydantic"):
+        (absent / f"{library}.py").write_text("raise ImportError('absent')")
+    monkeypatch.setenv("PYTHONPATH", str(absent))
+    tmp_path = tmp_path / "out"
     broken = replace(RECIPE, methods=(*RECIPE.methods, Contender("ig")))  # needs all labels
     events = []
     outcome = run(broken, tmp_path, processes=2, device="cpu", progress=events.append)
+    one = [event["event"] for event in events if (event["method"], event["seed"]) == ("random", 0)]
+    assert one == ["ready", "start", "round", "round", "round", "round", "done"]
     assert len(outcome.done) == 4
     assert {(job.method, job.seed) for job in outcome.failed} == {("ig", 0), ("ig", 1)}
     assert all("labels" in error for error in outcome.failed.values())
@@ -147,13 +158,14 @@ def measured(path):
         return 0
 
 
-def test_killed_and_called_again_it_goes_on(straight, tmp_path):
+def test_killed_and_called_again_it_goes_on(straight, tmp_path, capsys):
     toml = tmp_path / "small.toml"
     toml.write_text(
         'name = "small"\nk = 4\nbudget = 15\nseeds = 2\nmethods = ["random", {method = "power-bald", beta = 4}]\n'
         'initial = {per_class = 1}\ndata = {set = "iris"}\nmodel = {kind = "forest", trees = 10}\n'
     )
-    command = [sys.executable, "-m", "natsel", "run", toml, "--folder", tmp_path / "out", "--processes", "1"]
+    arguments = ["run", str(toml), "--folder", str(tmp_path / "out"), "--processes", "1"]
+    command = [sys.executable, "-m", "natsel", *arguments]
     environment = os.environ | {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
         while measured(tmp_path / "out" / "power-bald-beta-4" / "seed-0.db") < 7:
@@ -166,11 +178,13 @@ def test_killed_and_called_again_it_goes_on(straight, tmp_path):
     half = read_experiment(tmp_path / "out")
     assert any("have not begun" in note for note in half.notes)
     assert len(half.curves) == 2
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "random seed 0: finished" not in done.stderr, "what is finished is not done again"
-    assert "power-bald β=4 seed 0: finished" in done.stderr
-    sentence, page = done.stdout.splitlines()[-2:]
+    capsys.readouterr()
+    code = main(arguments)
+    done = capsys.readouterr()
+    assert code == 0, done.err
+    assert "random seed 0: finished" not in done.err, "what is finished is not done again"
+    assert "power-bald β=4 seed 0: finished" in done.err
+    sentence, page = done.out.splitlines()[-2:]
     assert "labels" in sentence
     assert Path(page.removeprefix("The report: ")).read_text(encoding="utf-8").startswith("<!doctype html>")
     expected, found = curves(straight[0]), curves(tmp_path / "out")
@@ -506,34 +520,13 @@ def test_published_mnist_rows(request):
     assert len(setting.ids) == 60_000 - 512
 
 
-def test_a_worker_needs_no_library_of_the_command_line(tmp_path):
-    """The accelerator of a cluster may have the core alone."""
-    for library in ("typer", "rich", "pydantic"):
-        (tmp_path / f"{library}.py").write_text("raise ImportError('absent')")
-    short = replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,))
-    prepare(tmp_path, short)
-    command = [sys.executable, "-m", "natsel.experiments.running.worker", tmp_path, "cpu"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((SOURCE, str(tmp_path))), "OMP_NUM_THREADS": "1"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, **pipes) as worker:
-        for message in (short.as_table(), {"method": "random", "seed": 0, "budget": 15}):
-            print(json.dumps(message), file=worker.stdin, flush=True)
-        events = [json.loads(worker.stdout.readline())["event"] for _ in range(7)]
-        worker.stdin.close()
-    assert events == ["ready", "start", "round", "round", "round", "round", "done"]
-    assert len(curves(tmp_path)["random", 0].sizes) == 4
-
-
-def test_importing_experiments_needs_no_library_of_the_command_line():
+def test_importing_experiments_needs_neither_torch_nor_a_library_of_the_command_line():
+    """The runner does not wait for torch; a page may."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(('typer', 'rich', 'pydantic')));"
-        "import natsel.experiments.running.run, natsel.experiments.results.publish"
+        "import natsel.experiments.running.run; assert 'torch' not in sys.modules;"
+        "import natsel.experiments.results.publish"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCE})
-
-
-def test_the_runner_does_not_wait_for_torch():
-    code = "import sys, natsel.experiments.running.run; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCE})
 
 
@@ -545,9 +538,9 @@ def test_a_file_that_holds_no_object_is_named(tmp_path, name, content):
         read_object(tmp_path / name)
 
 
-def test_a_report_of_damaged_data_says_which_file(tmp_path):
-    recipe = replace(RECIPE, methods=RECIPE.methods[:1], seeds=(0,))
-    run(recipe, tmp_path, processes=1)
+def test_a_report_of_damaged_data_says_which_file(straight, tmp_path):
+    shutil.copytree(straight[0], tmp_path, dirs_exist_ok=True)
+    publish(tmp_path)
     (tmp_path / "data.json").write_text("null")
     with pytest.raises(ValueError, match=r"^folder: .*data\.json cannot be read"):
         publish(tmp_path)

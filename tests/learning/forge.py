@@ -11,7 +11,8 @@ What a learner has acknowledged is appended to a file of its own by the process 
 of the journal is copied without anything that lies beside it, and the copy must hold all that was acknowledged before,
 or be refused as one that was taken in mid-write (counted as `refused`). Then the journal must open, be sound and hold
 all of that, once. A run that was finished by many lives must equal one that had only one. Prints one line of JSON; any
-failure ends it with a traceback.
+failure ends it with a traceback. Without arguments it reads them from its input instead, a JSON list per line, and does
+the work of each line in a fork: what fails prints null.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -335,11 +337,11 @@ def writes(folder, count, seed):
     return {"kills": killed, "logs_left": logs, "refused": refused, "lives": lives}
 
 
-def clients(folder, count, seed):
+def clients(folder, count, seed, size=160):
     """Clients ask, tell late and out of order, skip and hand back, until nothing is left; all on one new journal, and
     none with a name. Meanwhile its file is copied again and again.
     """
-    store, size = folder / "shared.db", 160
+    store = folder / "shared.db"
     answers = blobs(size).labels
     waiting, gun = os.pipe()
 
@@ -433,7 +435,7 @@ def clients(folder, count, seed):
     return {**counts, "copies": copies, "refused": refused, "seconds": round(seconds, 2)}
 
 
-def crowd(folder, count, seed, clients=8, size=100):
+def crowd(folder, count, seed, size=100, clients=8):
     """Clients without names run on one journal. One after the other is killed and replaced until so many were killed;
     a journal that is finished makes room for the next. No id is ever handed out twice, no label is lost, and what the
     killed have left is answered by the others.
@@ -550,7 +552,7 @@ def journal_changes(journal):
         return list(changes(database, 1, 0))
 
 
-def main():
+def main(words):
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["kills", "points", "writes", "clients", "crowd", "experiments"])
     parser.add_argument("--folder", type=Path, required=True)
@@ -558,9 +560,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", choices=MODELS, default="committee")
     parser.add_argument("--budget", type=int, default=32)
-    given = parser.parse_args()
-    torch.set_num_threads(1)  # threads do not survive a fork
-    np.seterr(all="raise", under="ignore")
+    parser.add_argument("--size", type=int, help="points of the pool that clients or a crowd share")
+    given = parser.parse_args(words)
     MODELS[given.model]()  # imported here, once
     started = time.perf_counter()
     if given.what in ("kills", "points"):
@@ -568,10 +569,20 @@ def main():
         found = work(given.folder, given.count, given.seed, given.model, given.budget)
     else:
         work = {"writes": writes, "clients": clients, "crowd": crowd, "experiments": experiments}[given.what]
-        found = work(given.folder, given.count, given.seed)
+        found = work(given.folder, given.count, given.seed, **({} if given.size is None else {"size": given.size}))
     took = round(time.perf_counter() - started, 1)
-    print(json.dumps({"what": given.what, "model": given.model, "seed": given.seed, **found, "took": took}))
+    print(json.dumps({"what": given.what, "model": given.model, "seed": given.seed, **found, "took": took}), flush=True)
+
+
+def serve():
+    for line in sys.stdin:
+        words = json.loads(line)
+        _, status = os.waitpid(fork(lambda words=words: main(words)), 0)
+        if status:
+            print("null", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)  # threads do not survive a fork
+    np.seterr(all="raise", under="ignore")
+    main(sys.argv[1:]) if len(sys.argv) > 1 else serve()

@@ -1,8 +1,9 @@
 """Embeddings by content, and heads on frozen backbones: nothing is embedded twice, nothing half-written counts."""
 
+import multiprocessing
 import os
+import signal
 import socket
-import subprocess
 import sys
 import time
 from importlib.util import find_spec
@@ -153,35 +154,39 @@ def test_rows_without_keys_do_not_count(tmp_path):
     assert sum(counting.seen) == 4
 
 
-SLOWLY = """
-import sys, time
-import numpy as np
-import natsel.models.features.embeddings as embeddings
-embeddings._ROWS, embeddings._SECONDS = 5, 0.0
-def slowly(inputs):
-    with open(sys.argv[1] + "/count", "a") as file:
-        file.write(f"{len(inputs)} ")
-    time.sleep(0.1)
-    return np.asarray(inputs, dtype=np.float32).reshape(len(inputs), -1)[:, :1]
-images = np.random.default_rng(0).integers(0, 256, size=(50, 4, 4), dtype=np.uint8)
-embeddings.embed(embeddings.Backbone("slow", 1, slowly), images, cache=sys.argv[1])
-"""
+def embed_slowly(folder):
+    """The work of a process of its own; it tells a file how many rows it embeds."""
+    embeddings._ROWS, embeddings._SECONDS = 5, 0.0
+
+    def slowly(inputs):
+        with (folder / "count").open("a") as file:
+            file.write(f"{len(inputs)} ")
+        time.sleep(0.03)
+        return np.asarray(inputs, dtype=np.float32).reshape(len(inputs), -1)[:, :1]
+
+    embed(Backbone("slow", 1, slowly), rows(50), cache=folder)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="flock")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and flock")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the children only use NumPy
 def test_a_killed_process_loses_one_segment_and_two_never_do_the_same_work(tmp_path):
     def start():
-        return subprocess.Popen([sys.executable, "-c", SLOWLY, str(tmp_path)])
+        process = multiprocessing.get_context("fork").Process(target=embed_slowly, args=(tmp_path,))
+        process.start()
+        return process
 
     (tmp_path / "count").touch()
     first = start()
     while len((tmp_path / "count").read_text().split()) < 3:
-        assert first.poll() is None
+        assert first.is_alive()
         time.sleep(0.005)
     first.kill()
-    first.wait()
+    first.join()
+    assert first.exitcode == -signal.SIGKILL
     both = [start(), start()]
-    assert [process.wait(60) for process in both] == [0, 0]
+    for process in both:
+        process.join(60)
+    assert [process.exitcode for process in both] == [0, 0]
     done = sum(int(count) for count in (tmp_path / "count").read_text().split())
     assert 50 <= done <= 55  # the segment of the killed process at most is done again
 
