@@ -7,7 +7,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
 from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
-from natsel.objectives import Objective, Reading, read
+from natsel.objectives import Context, Objective, read
 from natsel.objectives.readings.weights.fisher_state import weight_space
 
 
@@ -45,7 +45,7 @@ def golden_belief(inputs: dict[str, Any], name: str) -> FisherFactors:
 
 def state(objective: Objective, belief: Belief, targets: Belief | Targets | None = None) -> Any:
     about = None if targets is None else Targets.of(targets)
-    return read(objective, belief, Reading(about, None, torch.Generator().manual_seed(0)))
+    return read(objective, belief, Context(about, None, torch.Generator().manual_seed(0)))
 
 
 def random_belief(kind: str, precision: str = "dense", seed: int = 0, points: int = 7, **shape: int) -> Belief:

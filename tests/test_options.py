@@ -8,10 +8,10 @@ import pytest
 
 import natsel
 from natsel import objectives, search
-from natsel.objectives import SERVES, Objective
+from natsel.objectives import READINGS, Objective
 
 SEARCHES = [one for one in vars(search).values() if isinstance(one, type) and hasattr(one, "needs")]
-VALUES = [*SEARCHES, *dict.fromkeys(objective for objective, _ in SERVES)]
+VALUES = [*SEARCHES, *dict.fromkeys(objective for objective, _ in READINGS)]
 OPTIONS = [(kind, field) for kind in VALUES for field in fields(kind)]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.objectives import SERVES
+from natsel.objectives import READINGS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -57,7 +57,7 @@ def run_page(page, prepared=None):
     """
     module = ModuleType("page")
     sys.modules["page"] = module  # dataclasses look up the module they are in
-    prepared, table, compared = dict(prepared or {}), dict(SERVES), 0
+    prepared, table, compared = dict(prepared or {}), dict(READINGS), 0
     try:
         found = blocks(page)
         for block, following in zip(found, [*found[1:], None], strict=True):
@@ -72,8 +72,8 @@ def run_page(page, prepared=None):
         assert not prepared, f"{page.name}: no code under the headings {', '.join(prepared)}"
     finally:
         del sys.modules["page"]
-        SERVES.clear()  # objectives that a page adds are unknown to the tests after it
-        SERVES.update(table)
+        READINGS.clear()  # objectives that a page adds are unknown to the tests after it
+        READINGS.update(table)
     return compared
 
 
@@ -208,9 +208,9 @@ def as_page(text):
 
 
 def test_sound_page_runs_and_leaves_nothing_behind(capsys):
-    before = dict(SERVES)
+    before = dict(READINGS)
     assert run_page(as_page(SOUND), {"Later": lambda: {"prepared": 1}}) == 1
-    assert before == SERVES
+    assert before == READINGS
     assert "page" not in sys.modules
     assert capsys.readouterr().out == ""
 

@@ -1,16 +1,24 @@
 """The seam between objectives and searches: what a state can do, what a search needs, what it returns.
 
-A state is an objective read from a belief over N points. Everything speaks *positions* 0..N-1 into that
-belief; ids of the user's data are put back by the caller.
+A state is an objective read from a belief over N points. Everything speaks *positions* 0..N-1 into that belief; ids of
+the user's data are put back by the caller.
+
+Everything that a search can ask of a state is a flag that the state declares in `offers`, and what a flag promises is a
+protocol below. An ability contains the objective, its targets and the points given, or it is not offered: distances
+that know nothing of the targets are no distances of an objective about targets.
 docs/architecture.md; docs/theory/batchbald.md, 7; docs/theory/stochastic-batches.md, 6.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeGuard
 
 import torch
 from torch import Tensor
+
+Progress = Callable[[int], None]
+"""Called with 1 after each pick of a search that builds its batch step by step."""
 
 
 class Capability(Flag):
@@ -21,33 +29,44 @@ class Capability(Flag):
     VALUE = auto()  # the worth of any set of points
     DISTANCES = auto()  # how far points are from each other in the objective's geometry
     KERNEL = auto()  # inner products of points in that geometry
+    CEILINGS = auto()  # cheap upper bounds on scores and gains, so that few are worked out in full
+    ERRORS = auto()  # standard errors of leads, where gains are estimated from samples
+    RACING = auto()  # gains as sums over few or many rows of samples
+    REMOVAL = auto()  # points that were added can leave again
+    MANY_DISTANCES = auto()  # distances to several points in one pass over the pool
+    KERNEL_SUMS = auto()  # weighted sums of the kernel over the pool
+    COSTS = auto()  # how many operations the value of a set takes
+
+    @property
+    def words(self) -> str:
+        """The flags in words, for messages.
+
+        >>> (Capability.GAINS | Capability.MANY_DISTANCES).words
+        'gains and many distances'
+        """
+        return " and ".join(flag.name.lower().replace("_", " ") for flag in self if flag.name)
 
 
-class Scored(Protocol):
-    """Scores points one by one."""
+class State(Protocol):
+    """An objective read from a belief: scores points one by one, and says what else it can do."""
+
+    @property
+    def offers(self) -> Capability:
+        """What a search may ask."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know before trusting the scores."""
+        ...
 
     def scores(self) -> Tensor:
         """One float64 score per position, N values, bigger is better."""
         ...
 
 
-class Shortlisted(Scored, Protocol):
-    """Scores some points in full, and knows what no score exceeds for all of them: searches need not look at all."""
-
-    def ceilings(self, worth: float) -> Tensor:
-        """N values that the scores (once points were added, the gains) do not exceed, as far as is known now.
-
-        Only points that reach `worth` are of interest: ceilings below it need not be any tighter.
-        """
-        ...
-
-    def scores_at(self, positions: Tensor) -> Tensor:
-        """The scores (once points were added, the gains) of some positions, in full."""
-        ...
-
-
-class SequentialState(Scored, Protocol):
-    """Builds a batch point by point."""
+class SequentialState(State, Protocol):
+    """GAINS: builds a batch point by point."""
 
     @property
     def total(self) -> float:
@@ -66,7 +85,7 @@ class SequentialState(Scored, Protocol):
 
     @property
     def prefers_racing(self) -> bool:
-        """Whether the state is `Raced`, and reading all gains in full now costs more than a race."""
+        """Whether reading all gains in full now costs more than a race; False unless RACING is offered."""
         ...
 
     @property
@@ -87,16 +106,56 @@ class SequentialState(Scored, Protocol):
         ...
 
 
-class Estimated(SequentialState, Protocol):
-    """Estimates gains from samples unless `exact`, and knows how unsure a lead is; found by its name."""
+class ValuedState(State, Protocol):
+    """VALUE: knows the worth of a whole set."""
+
+    def value(self, positions: Tensor) -> float:
+        """Worth of the set of positions; 0 for the empty set."""
+        ...
+
+
+class GrowingSetState(SequentialState, ValuedState, Protocol):
+    """GAINS and VALUE together."""
+
+
+class CostedState(ValuedState, Protocol):
+    """COSTS: says beforehand what the value of a set costs."""
+
+    def operations(self, size: int) -> float:
+        """About how many operations `value` of so many points takes at most: 1e9 are a second of one core."""
+        ...
+
+
+class ShortlistedState(State, Protocol):
+    """CEILINGS: scores some points in full, and knows what no score exceeds: searches need not look at all."""
+
+    def ceilings(self, worth: float) -> Tensor:
+        """N values that the scores (once points were added, the gains) do not exceed, as far as is known now.
+
+        Only points that reach `worth` are of interest: ceilings below it need not be any tighter.
+        """
+        ...
+
+    def scores_at(self, positions: Tensor) -> Tensor:
+        """The scores (once points were added, the gains) of some positions, in full."""
+        ...
+
+
+class EstimatedState(State, Protocol):
+    """ERRORS: estimates gains from samples unless `exact`, and knows how unsure a lead is."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the gains are exact now."""
+        ...
 
     def errors(self, positions: Tensor, leader: int) -> Tensor:
         """Standard errors of the gain of `leader` less that of each position."""
         ...
 
 
-class Raced(SequentialState, Protocol):
-    """Estimates gains as sums over rows of samples, on few rows or on many."""
+class RacedState(SequentialState, Protocol):
+    """RACING: estimates gains as sums over rows of samples, on few rows or on many."""
 
     @property
     def level_count(self) -> int:
@@ -112,24 +171,8 @@ class Raced(SequentialState, Protocol):
         ...
 
 
-class Valued(Protocol):
-    """Knows the worth of a whole set."""
-
-    def value(self, positions: Tensor) -> float:
-        """Worth of the set of positions; 0 for the empty set."""
-        ...
-
-
-class Costed(Valued, Protocol):
-    """Says beforehand what the value of a set costs; an extra that a search finds by its name."""
-
-    def operations(self, size: int) -> float:
-        """About how many operations `value` of so many points takes at most: 1e9 are a second of one core."""
-        ...
-
-
-class Removable(SequentialState, Protocol):
-    """Builds a batch that points can leave again; an extra that a search finds by its names."""
+class RemovableState(SequentialState, Protocol):
+    """REMOVAL: builds a batch that points can leave again."""
 
     def losses(self, positions: Tensor) -> Tensor:
         """What the points added so far would be worth less without each of these, which are some of them."""
@@ -140,8 +183,8 @@ class Removable(SequentialState, Protocol):
         ...
 
 
-class Located(Scored, Protocol):
-    """Gives every point a place, in a geometry in which length is what the objective wants."""
+class LocatedState(State, Protocol):
+    """DISTANCES: gives every point a place, in a geometry in which length is what the objective wants."""
 
     def sizes(self) -> Tensor:
         """Squared lengths, N values."""
@@ -152,20 +195,94 @@ class Located(Scored, Protocol):
         ...
 
 
-class Seen(Located, Protocol):
-    """Tells distances to several points in one look at all; an extra that a search finds by its name."""
+class ManyDistancesState(LocatedState, Protocol):
+    """MANY_DISTANCES: tells distances to several points in one pass."""
 
     def distances_to(self, positions: Tensor) -> Tensor:
         """Squared distances of all points to each of some, [positions, N]."""
         ...
 
 
-class Related(Located, Protocol):
-    """Knows inner products in that geometry: sizes are the diagonal, distances s_i + s_j − 2 k_ij."""
+class KernelState(LocatedState, Protocol):
+    """KERNEL: knows inner products in that geometry: sizes are the diagonal, distances s_i + s_j − 2 k_ij."""
 
     def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Inner products of some positions with some others, [rows, columns]."""
         ...
+
+
+class KernelSumsState(KernelState, Protocol):
+    """KERNEL_SUMS: weighted sums of the kernel, without a matrix of all pairs."""
+
+    def kernel_sums(self, weights_N: Tensor) -> Tensor:
+        """Σ_j w_j k_nj of every position, N values."""
+        ...
+
+
+# What a state offers, in terms a type checker follows. A flag promises the protocol beside it.
+
+
+def has_gains(state: State) -> TypeGuard[SequentialState]:
+    """Whether a state builds a batch point by point."""
+    return Capability.GAINS in state.offers
+
+
+def has_value(state: State) -> TypeGuard[ValuedState]:
+    """Whether a state knows the worth of a whole set."""
+    return Capability.VALUE in state.offers
+
+
+def has_gains_and_value(state: State) -> TypeGuard[GrowingSetState]:
+    """Whether a state builds a batch and knows the worth of any set."""
+    return Capability.GAINS | Capability.VALUE in state.offers
+
+
+def has_costs(state: State) -> TypeGuard[CostedState]:
+    """Whether a state says beforehand what the value of a set costs."""
+    return Capability.COSTS in state.offers
+
+
+def has_ceilings(state: State) -> TypeGuard[ShortlistedState]:
+    """Whether a state has cheap upper bounds on its scores."""
+    return Capability.CEILINGS in state.offers
+
+
+def has_errors(state: State) -> TypeGuard[EstimatedState]:
+    """Whether a state knows how unsure its estimates are."""
+    return Capability.ERRORS in state.offers
+
+
+def has_racing(state: State) -> TypeGuard[RacedState]:
+    """Whether candidates can race on few rows first."""
+    return Capability.RACING in state.offers
+
+
+def has_removal(state: State) -> TypeGuard[RemovableState]:
+    """Whether points that were added can leave again."""
+    return Capability.REMOVAL in state.offers
+
+
+def has_distances(state: State) -> TypeGuard[LocatedState]:
+    """Whether points have a place."""
+    return Capability.DISTANCES in state.offers
+
+
+def has_many_distances(state: State) -> TypeGuard[ManyDistancesState]:
+    """Whether distances to several points come in one pass."""
+    return Capability.MANY_DISTANCES in state.offers
+
+
+def has_kernel(state: State) -> TypeGuard[KernelState]:
+    """Whether points have inner products."""
+    return Capability.KERNEL in state.offers
+
+
+def lacking(state: State, search: "Search") -> TypeError:
+    """What to raise where a state does not offer what a search needs."""
+    missing = search.needs & ~state.offers
+    return TypeError(
+        f"state: {type(search).__name__} needs {missing.words}, which {type(state).__name__} does not offer"
+    )
 
 
 @dataclass(frozen=True)
@@ -183,7 +300,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Picks:
-    """What a search found, in pick order, on the CPU.
+    """What a search found, in pick order, on the CPU. Positions may repeat where a search draws with replacement.
 
     >>> Picks(torch.tensor([3, 1]), torch.tensor([0.9, 0.4]), total=1.3).positions.tolist()
     [3, 1]
@@ -196,6 +313,7 @@ class Picks:
     log_prob: float | None = None  # of exactly this ordered batch, stochastic searches only
     gaps: Tensor | None = None  # lead of each pick over its runner-up, at its step or, taken at once, left out
     gap_errors: Tensor | None = None  # standard errors of the gaps, 0 where exact
+    weights: Tensor | None = None  # float64, how much each pick counts; None: all alike
     notes: tuple[str, ...] = ()  # sentences for the user
 
 
@@ -204,6 +322,13 @@ class Search(Protocol):
 
     needs: ClassVar[Capability]
 
-    def __call__(self, state: Any, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self,
+        state: State,
+        k: int,
+        allowed_N: Tensor,
+        generator: torch.Generator,
+        progress: Progress | None = None,
+    ) -> Picks:
         """Pick k of the positions allowed by the mask; the caller has checked k <= allowed_N.sum()."""
         ...

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import natsel
 from natsel import CategoricalSamples
+from natsel.objectives import Argument
 
 PROBS_N_K_C = torch.tensor(
     [
@@ -297,8 +298,9 @@ def test_inputs_survive_scoring_and_selecting():
     targets = natsel.Targets(belief, labels=[1, 0, 1])
     for name, method in natsel.methods().items():
         if CategoricalSamples in method.beliefs:
-            asked = {"targets": targets} if method.facts.needs_targets else {}
-            natsel.select(name, belief, k=2, labels=[0, 0, 1] if method.facts.needs_labels else None, **asked)
+            asked = {"targets": targets} if Argument.TARGETS in method.needs else {}
+            asked |= {"given": belief[:1]} if Argument.GIVEN in method.needs else {}
+            natsel.select(name, belief, k=2, labels=[0, 0, 1] if Argument.LABELS in method.needs else None, **asked)
     belief.condition([0], [1])
     assert torch.equal(log_probs, before[0])
     assert torch.equal(log_weights, before[1])

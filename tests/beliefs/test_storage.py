@@ -16,16 +16,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import natsel
-import natsel.beliefs
 from natsel import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.beliefs import FisherFactors, FisherRows, TwoModels
+from natsel.beliefs import ClassProbabilities, FisherFactors, FisherRows, TwoModels
+from natsel.beliefs.base import kinds
 from natsel.beliefs.files import load
 from natsel.beliefs.shards import Shards, write_shards
 from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank
 
 pytestmark = pytest.mark.filterwarnings("ignore::natsel.beliefs.draws.DrawsCollapsed")
 
-KINDS = [kind for kind in vars(natsel.beliefs).values() if isinstance(kind, type) and issubclass(kind, Belief)]
 PLACES = ("npz", "safetensors", "one shard", "three shards")
 
 
@@ -76,6 +75,10 @@ def categorical(random, points):
     return conditioned(random, CategoricalSamples(log_probs(random, points, 4, 3), weights(random, 4), **random.names))
 
 
+def probabilities(random, points):
+    return ClassProbabilities(log_probs(random, points, 3), **random.names)
+
+
 def gaussian(random, points):
     mean, variance = random.normal(points, 4), random.normal(points, 4).exp()
     return conditioned(random, GaussianSamples(mean, variance, weights(random, 4), **random.names))
@@ -124,8 +127,9 @@ MAKERS = {
     FisherFactors: factors,
     FisherRows: rows,
     TwoModels: taught,
+    ClassProbabilities: probabilities,
 }
-METHODS = dict.fromkeys(MAKERS, "batchbald") | {TwoModels: "jepig-distil"}
+METHODS = dict.fromkeys(MAKERS, "batchbald") | {TwoModels: "jepig-distil", ClassProbabilities: "entropy"}
 
 
 @st.composite
@@ -180,7 +184,7 @@ def same(mine, theirs, where="belief"):
 
 
 def test_every_kind_is_here():
-    assert set(KINDS) - {Belief} == set(MAKERS)
+    assert {kind for kind in kinds() if kind.__module__.startswith("natsel.")} == set(MAKERS)
 
 
 @pytest.mark.parametrize("place", PLACES)

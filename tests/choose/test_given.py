@@ -8,6 +8,7 @@ import torch
 import natsel
 from natsel import FisherFactors, GaussianFeatures
 from natsel.beliefs import Targets
+from natsel.objectives import Argument, needs_everywhere
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
 from natsel.search import Greedy, TopK
 
@@ -71,8 +72,8 @@ def test_labels_are_taken_where_an_option_asks_for_them():
 def test_refusals():
     pool = made(0, 5)
     draws = natsel.CategoricalSamples.from_probs([[[0.5, 0.5]]])
-    with pytest.raises(ValueError, match=r"given: EIG has no use for points already held; .*LogDet"):
-        natsel.score("bald", pool, given=pool)
+    with pytest.raises(ValueError, match=r"given: Entropy has no use for points already held; .*EIG.*LogDet"):
+        natsel.score("entropy", pool, given=pool)
     with pytest.raises(ValueError, match="given: expected the belief about points already held, found list"):
         natsel.select(PLAIN, pool, 1, given=[0, 1])
     with pytest.raises(ValueError, match="given: found CategoricalSamples for a pool of GaussianFeatures"):
@@ -96,15 +97,14 @@ def test_the_command_line_reads_points_held(tmp_path, capsys):
         belief.save(tmp_path / f"{name}.npz")
     asked = ["select", str(tmp_path / "pool.npz"), "-k", "4", "--json"]
     for method, objective in (("logdet", LogDet()), ("logdet-cmi", LogDetCMI()), ("logdet-mi", LogDetMI())):
-        options = {"given": held} | ({"targets": aims} if objective.facts.needs_targets else {})
+        options = {"given": held} | ({"targets": aims} if Argument.TARGETS in needs_everywhere(objective) else {})
         files = ["--given", str(tmp_path / "held.npz")]
-        files += ["--targets", str(tmp_path / "aims.npz")] if objective.facts.needs_targets else []
+        files += ["--targets", str(tmp_path / "aims.npz")] if Argument.TARGETS in needs_everywhere(objective) else []
         assert main([*asked, "-m", method, *files]) == 0
         expected = natsel.select(natsel.Method(objective, Greedy()), pool, 4, **options)
         assert json.loads(capsys.readouterr().out)["indices"] == expected.indices.tolist()
     assert main([*asked, "-m", "logdet-cmi", "--targets", str(tmp_path / "aims.npz")]) == 2
-    assert "logdet-cmi asks what points add to others; pass predictions for those as --given FILE" in (
-        capsys.readouterr().err
-    )
-    assert main([*asked, "-m", "bald", "--given", str(tmp_path / "held.npz")]) == 2
-    assert "given: EIG has no use for points already held" in capsys.readouterr().err
+    said = "given: LogDetCMI asks what points add to others; pass the belief about those as given= (--given)"
+    assert said in capsys.readouterr().err
+    assert main([*asked, "-m", "entropy", "--given", str(tmp_path / "held.npz")]) == 2
+    assert "given: Entropy has no use for points already held" in capsys.readouterr().err

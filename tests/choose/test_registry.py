@@ -21,7 +21,7 @@ from natsel import (
 )
 from natsel.beliefs.two_models import TwoModels
 from natsel.choose.methods import METHODS, resolve
-from natsel.objectives import SERVES
+from natsel.objectives import READINGS, Argument
 
 NAMES = sorted(METHODS)
 ALIASES = sorted((alias, method.name) for method in METHODS.values() for alias in method.aliases)
@@ -144,10 +144,10 @@ def test_every_method_runs_on_the_beliefs_it_names(name):
     made[TwoModels] = TwoModels.of(made[CategoricalSamples], [sure])
     assert set(method.beliefs) & {CategoricalSamples, TwoModels, FisherFactors}
     for kind, belief in made.items():
-        asked = {"labels": [0, 1, 2, 3, 0, 1]} if method.facts.needs_labels else {}
-        if method.facts.needs_targets:
+        asked = {"labels": [0, 1, 2, 3, 0, 1]} if Argument.LABELS in method.needs else {}
+        if Argument.TARGETS in method.needs:
             asked["targets"] = natsel.Targets(belief[:3], labels=[2, 1, 0])
-        if method.facts.needs_given:
+        if Argument.GIVEN in method.needs:
             asked["given"] = belief[3:4]
         if kind in method.beliefs:
             selection = natsel.select(name, belief, k=3, **asked)
@@ -173,9 +173,9 @@ def test_a_search_that_needs_gains_is_refused_where_there_are_none():
 
 def test_facts_come_from_the_objective():
     assert METHODS["batchbald"].facts is EIG.facts
-    assert METHODS["ig"].facts.needs_labels
+    assert Argument.LABELS in METHODS["ig"].needs
 
 
 def test_every_objective_of_the_table_has_a_name():
     named = {type(method.objective) for method in METHODS.values()}
-    assert {objective for objective, _ in SERVES} == named
+    assert {objective for objective, _ in READINGS} == named

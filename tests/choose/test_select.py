@@ -14,6 +14,7 @@ import natsel
 from golden_values import golden, logs
 from natsel import EIG, CategoricalSamples, GaussianFeatures, GaussianSamples, Greedy, Method, Power, TopK
 from natsel.choose.methods import METHODS
+from natsel.objectives import Argument
 
 SCORES = {name: case for name, case in golden("01-information-quantities").items() if name.startswith("scores_")}
 BATCHES = golden("03-batchbald")
@@ -198,12 +199,13 @@ def test_k_must_fit_the_pool():
 UNLABELLED = [
     name
     for name, method in METHODS.items()
-    if not method.facts.needs_labels and natsel.CategoricalSamples in method.beliefs
+    if Argument.LABELS not in method.needs and natsel.CategoricalSamples in method.beliefs
 ]
 
 
 def asked(name, belief):
-    return {"targets": belief[:3]} if METHODS[name].facts.needs_targets else {}
+    known = {"targets": belief[:3]} if Argument.TARGETS in METHODS[name].needs else {}
+    return known | ({"given": belief[:2]} if Argument.GIVEN in METHODS[name].needs else {})
 
 
 @pytest.mark.parametrize("name", UNLABELLED)

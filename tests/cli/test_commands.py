@@ -46,7 +46,7 @@ def test_methods_lists_every_registered_method(call):
     by_name = {entry["name"]: entry for entry in entries}
     assert by_name["power-bald"]["search"] == "Power"
     assert by_name["power-bald"]["beta"] == 8
-    assert by_name["batchbald"]["submodular"] is True
+    assert by_name["batchbald"]["beliefs"]["CategoricalSamples"]["submodular"] is True
     assert "eig" in by_name["bald"]["aliases"]
     assert by_name["ig"]["needs"] == ["labels"]
 

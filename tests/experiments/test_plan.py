@@ -9,8 +9,8 @@ import natsel
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.report.report import report
+from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.publish import publish
-from natsel.experiments.results.reading import read_experiment
 from natsel.experiments.running import run as running
 from natsel.experiments.running.build import build_data, initial_ids
 from natsel.experiments.running.folder import Job, prepare, write_json, write_outcome

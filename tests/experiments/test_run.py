@@ -19,8 +19,8 @@ from natsel.cli import main
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.plan import Plan, load_plan
 from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.publish import publish
-from natsel.experiments.results.reading import read_experiment
 from natsel.experiments.running.build import build_data, build_model, initial_ids
 from natsel.experiments.running.folder import (
     Job,

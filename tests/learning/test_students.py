@@ -24,8 +24,8 @@ from natsel.beliefs.two_models import TwoModels
 from natsel.learning.students import distil, extended, pseudo_labels, soft_labels
 from natsel.models import Dropout, Ensemble, Training, mlp
 from natsel.models.networks.outputs import SoftClasses, outputs_for_labels
+from natsel.objectives import Context, read
 from natsel.objectives.jepig import TaughtJEPIG
-from natsel.objectives.objective import Reading, read
 from natsel.objectives.readings.draws.two_model_jepig import jepig_from_two_models
 
 CPU = torch.device("cpu")
@@ -140,7 +140,7 @@ def test_the_score_is_bald_less_the_students():
 
 def test_a_batch_is_a_difference_of_batchbalds():
     teacher, others, belief = random_belief(3)
-    state = read(TaughtJEPIG(), belief, Reading(None, None, torch.Generator()))
+    state = read(TaughtJEPIG(), belief, Context(None, None, torch.Generator()))
 
     def batchbald(one, positions):
         return read_value(one, positions)

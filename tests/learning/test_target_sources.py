@@ -10,7 +10,6 @@ from sklearn.ensemble import RandomForestClassifier
 import natsel
 from learning.committee import Committee, blobs, pool
 from natsel import CategoricalSamples, Examples, Method, Pool, TargetInputs, Targets, TopK, memory_budget, select
-from natsel.evaluation.of_belief import predictive
 from natsel.information.priors import class_prior_weights
 from natsel.learning import ActiveLearner
 from natsel.learning.target_sources import most_targets
@@ -101,7 +100,7 @@ def test_a_class_prior_weighs_the_pool_by_what_the_model_predicts():
 
     def aims(model):
         belief = model.believe(one.pool.inputs)
-        return Targets(belief, class_prior_weights(predictive(belief).exp(), torch.tensor(prior)))
+        return Targets(belief, class_prior_weights(belief.mean_prediction().log_probs_N_C.exp(), torch.tensor(prior)))
 
     wanted = expected(one, aims)
     assert told(one.ask()) == wanted

@@ -12,7 +12,7 @@ from natsel.models.consistency import check_consistent
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.processes.bayesian_linear import BayesianLinear
 from natsel.models.protocol import Together
-from natsel.objectives import EIG, Reading, read
+from natsel.objectives import EIG, Context, read
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.readings.gaussian import jepig_gaussian as _jepig  # noqa: F401
 
@@ -64,8 +64,8 @@ def test_jepig_becomes_bald_when_targets_span_the_weights():
     model = BayesianLinear(prior=1.0, noise=0.5).fit(Examples(INPUTS[:2], LABELS[:2]))
     spanning = np.tile(np.concatenate([np.eye(3), -np.eye(3)]), (2000, 1))
     pool, targets = believe_both(model, POOL, spanning)
-    bald = read(EIG(), pool, Reading(None, None, torch.Generator())).scores()
-    jepig = read(JEPIG(), pool, Reading(Targets(targets), None, torch.Generator())).scores()
+    bald = read(EIG(), pool, Context(None, None, torch.Generator())).scores()
+    jepig = read(JEPIG(), pool, Context(Targets(targets), None, torch.Generator())).scores()
     assert jepig.tolist() == pytest.approx(bald.tolist(), abs=5e-3)
     assert bool((jepig <= bald).all())
 

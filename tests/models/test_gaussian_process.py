@@ -19,7 +19,7 @@ from natsel.models.joint_beliefs import believe_both
 from natsel.models.processes.gaussian_process import GaussianProcess, is_gaussian_process
 from natsel.models.processes.joint_features import pivoted_cholesky
 from natsel.models.protocol import Model, Together
-from natsel.objectives import Reading, read
+from natsel.objectives import Context, read
 from natsel.objectives.epig import EPIG
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.readings.gaussian import epig_gaussian as _epig  # noqa: F401
@@ -69,7 +69,7 @@ def test_scores_are_those_of_the_process_algebra(name):
     model = GaussianProcess(PROCESSES[name]).fit(Examples(INPUTS, LABELS))
     pool, targets = believe_both(model, POOL, TARGETS)
     whole = torch.from_numpy(posterior(model, np.concatenate([POOL, TARGETS]))[1])
-    reading = Reading(Targets(targets), None, torch.Generator())
+    reading = Context(Targets(targets), None, torch.Generator())
     epig = epig_gaussian(whole.diagonal()[:30], whole[:30, 30:], whole.diagonal()[30:])
     torch.testing.assert_close(read(EPIG(), pool, reading).scores(), epig, rtol=1e-6, atol=1e-9)
     jepig = jepig_gaussian(whole.diagonal()[:30], whole[:30, 30:], whole[30:, 30:])
@@ -99,7 +99,7 @@ def test_beliefs_of_two_calls_are_not_combined():
     assert pool.draws_id != targets.draws_id
     assert model.believe(POOL).draws_id == pool.draws_id
     with pytest.raises(ValueError, match="targets: their draws are"):
-        read(EPIG(), pool, Reading(Targets(targets), None, torch.Generator()))
+        read(EPIG(), pool, Context(Targets(targets), None, torch.Generator()))
     one, other = model.believe_together(POOL, TARGETS)
     assert one.draws_id == other.draws_id
     assert one.ids_N.tolist() == list(range(30))

@@ -11,7 +11,7 @@ import natsel
 from golden_values import golden
 from natsel import FisherFactors, FisherRows, GaussianFeatures
 from natsel.beliefs import Targets
-from natsel.objectives import Reading, read
+from natsel.objectives import Argument, Context, needs_everywhere, pair_facts, read
 from natsel.objectives.coverage import FLQMI, FLVMI, FacilityLocation, SetCover, SetCoverMI
 from natsel.objectives.graph_cut import GCMI, GraphCut
 from natsel.search import Greedy, TopK
@@ -22,7 +22,7 @@ OBJECTIVES = [FacilityLocation(), SetCover(), FLVMI(), SetCoverMI(), FLQMI(), Gr
 
 def state_of(objective, belief, targets=None, held=None, seed=0):
     targets, held = (None if part is None else Targets.of(part) for part in (targets, held))
-    return read(objective, belief, Reading(targets, None, torch.Generator().manual_seed(seed), held))
+    return read(objective, belief, Context(targets, None, torch.Generator().manual_seed(seed), held))
 
 
 def at(*positions):
@@ -54,7 +54,7 @@ def pool():
 )
 def test_golden(objective, name, pool):
     batch, query = CASE["inputs"]["A"], CASE["inputs"]["Q"]
-    state = state_of(objective, pool, pool[query] if objective.facts.needs_targets else None)
+    state = state_of(objective, pool, pool[query] if Argument.TARGETS in needs_everywhere(objective) else None)
     assert state.value(at(*batch)) == pytest.approx(CASE["expected"][name], rel=1e-10)
     if hasattr(state, "add"):
         assert sum(state.add(position) for position in batch) == pytest.approx(CASE["expected"][name], rel=1e-10)
@@ -108,10 +108,12 @@ def definition(objective, similar_V_A, aims_V_M, held_V_P, batch, query_M_A):
 )
 def test_values_and_gains_are_the_definition(seed, which, held, cosine):
     objective = replace(which, cosine=cosine)
-    held = held if objective.facts.takes_given else 0
+    held = held if Argument.GIVEN in pair_facts(type(objective), FisherFactors).accepts else 0
     rows_N, rows_M, rows_P = rows(seed, 8), rows(seed + 1, 3), rows(seed + 2, held)
     pool, targets, known = (FisherRows(part[:, None]) for part in (rows_N, rows_M, rows_P))
-    state = state_of(objective, pool, targets if objective.facts.needs_targets else None, known if held else None)
+    state = state_of(
+        objective, pool, targets if Argument.TARGETS in needs_everywhere(objective) else None, known if held else None
+    )
     if cosine:
         rows_N, rows_M, rows_P = (torch.nn.functional.normalize(part) for part in (rows_N, rows_M, rows_P))
     parts = (rows_N @ rows_N.T, rows_N @ rows_M.T, rows_N @ rows_P.T)
@@ -152,8 +154,10 @@ def test_any_belief_with_gradients_serves(objective):
                 natsel.Method(objective, Greedy()),
                 belief,
                 4,
-                targets=belief[5:] if objective.facts.needs_targets else None,
-                given=belief[:2] if objective.facts.takes_given and one else None,
+                targets=belief[5:] if Argument.TARGETS in needs_everywhere(objective) else None,
+                given=belief[:2]
+                if Argument.GIVEN in pair_facts(type(objective), FisherFactors).accepts and one
+                else None,
             )
             for belief in (layer, explicit)
         ]

@@ -16,7 +16,7 @@ from natsel import CategoricalSamples, Method
 from natsel.beliefs import Targets
 from natsel.information import joint_mutual_information, mutual_information
 from natsel.information.predictive_information import epig, epig_chi2
-from natsel.objectives import EPIG, JEPIG, EPIGChi2, Reading, read
+from natsel.objectives import EPIG, JEPIG, Context, EPIGChi2, read
 from natsel.objectives.readings.draws import jepig_categorical
 from natsel.objectives.readings.draws.epig_categorical import few
 from natsel.search import Greedy, TopK
@@ -38,7 +38,7 @@ def believe(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None) -> Cat
 
 def state_of(objective, pool, about, log_weights_K=None, weights=None, seed=0):
     targets = Targets(believe(about, log_weights_K), weights)
-    reading = Reading(targets, None, torch.Generator().manual_seed(seed))
+    reading = Context(targets, None, torch.Generator().manual_seed(seed))
     return read(objective, believe(pool, log_weights_K), reading)
 
 

@@ -14,7 +14,7 @@ from golden_values import golden
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples, memory_budget
 from natsel.beliefs import Targets
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
-from natsel.objectives import EIG, Reading, read
+from natsel.objectives import EIG, Context, read
 from natsel.objectives.epig import EPIG
 from natsel.objectives.jepig import JEPIG
 from natsel.search import Greedy
@@ -24,7 +24,7 @@ GOLDEN = golden("06-epig")
 
 def state_of(objective, belief, targets=None, weights=None):
     targets = None if targets is None else Targets(targets, weights)
-    return read(objective, belief, Reading(targets, None, torch.Generator().manual_seed(0)))
+    return read(objective, belief, Context(targets, None, torch.Generator().manual_seed(0)))
 
 
 def random_features(seed, count, width, scale=1.0):

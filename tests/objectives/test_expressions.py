@@ -5,7 +5,6 @@ its score is not the quantity itself, and for scores that are none, the bounds i
 """
 
 import json
-import math
 import re
 
 import numpy as np
@@ -15,27 +14,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
-from conformance.grid import TARGETS, Pair, Pool, at, default, pool
-from conformance.references import mixture_entropy, normal
-from natsel.beliefs import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import CategoricalSamples, FisherRows, GaussianFeatures, GaussianSamples
 from natsel.calculus import DiscreteJoint, GaussianJoint, PredictiveJoint, info, parse
 from natsel.capabilities import Capability
 from natsel.choose.methods import METHODS
-from natsel.objectives import SERVES, Bound, Facts
+from natsel.conformance.grid import READ, TARGETS, Pair, Pool, at, default, pool
+from natsel.conformance.references import mixture_entropy, normal
+from natsel.objectives import (
+    EIG,
+    READINGS,
+    Argument,
+    Bound,
+    Entropy,
+    ExpectedEntropy,
+    StdDev,
+    TraceEIG,
+    needs_everywhere,
+)
 
-OBJECTIVES = dict.fromkeys([*(objective for objective, _ in SERVES), *(type(m.objective) for m in METHODS.values())])
+OBJECTIVES = dict.fromkeys([*(objective for objective, _ in READINGS), *(type(m.objective) for m in METHODS.values())])
 STATED = [objective for objective in OBJECTIVES if objective.facts.expression]
 BOUNDS = [
     pytest.param(objective, bound, kind, id=f"{objective.__name__}-{kind.__name__}-{number}")
-    for objective, kind in SERVES
-    for number, bound in enumerate(objective.facts.bounds)
-    if bound.holds(kind)
+    for (objective, kind), reading in READ.items()
+    for number, bound in enumerate(reading.facts.bounds)
 ]
 
 
 def on(kind: type, having: list[type] = STATED) -> pytest.MarkDecorator:
     """Parametrises `objective` over those with an expression that are read from this kind of belief."""
-    found = [objective for objective in having if (objective, kind) in SERVES]
+    found = [objective for objective in having if (objective, kind) in READ]
     assert found
     return pytest.mark.parametrize("objective", found, ids=lambda objective: objective.__name__)
 
@@ -118,13 +126,15 @@ def on_joints(objective: type, given_pool: Pool, points: tuple[int, ...]) -> flo
 def test_every_objective_has_an_expression_or_a_reason(objective):
     facts = objective.facts
     assert bool(facts.expression) != bool(facts.reason), "give facts an expression, or the reason why there is none"
-    for expression in [facts.expression or "H[Y]", *(bound.expression for bound in facts.bounds)]:
+    pairs = [reading.facts for (other, _), reading in READ.items() if other is objective]
+    bounds = [bound for pair in pairs for bound in pair.bounds]
+    for expression in [facts.expression or "H[Y]", *(bound.expression for bound in bounds)]:
         assert str(parse(str(parse(expression)))) == str(parse(expression))
-    assert all(bound.why for bound in facts.bounds), "a bound says why it holds"
+    assert all(bound.why for bound in bounds), "a bound says why it holds"
+    assert all(pair.why for pair in pairs if pair.guarantee != "exact"), "a guarantee says what it rests on"
     if facts.expression:
-        assert all(bound.expression == facts.expression for bound in facts.bounds)
         assert facts.units == "nats"
-        assert facts.needs_labels == bool(re.search(r"\by\b", facts.expression))
+        assert (Argument.LABELS in needs_everywhere(objective())) == bool(re.search(r"\by\b", facts.expression))
 
 
 def test_the_quantities_of_the_field():
@@ -150,8 +160,8 @@ def test_the_quantities_of_the_field():
 def test_the_expression_on_a_belief_is_the_score(objective):
     for given_pool in pools(CategoricalSamples):
         belief = given_pool.belief()
-        labels = torch.from_numpy(given_pool.labels_N) if objective.facts.needs_labels else None
-        targets = given_pool.targets() if objective.facts.needs_targets else None
+        labels = torch.from_numpy(given_pool.labels_N) if Argument.LABELS in needs_everywhere(objective()) else None
+        targets = given_pool.targets() if Argument.TARGETS in needs_everywhere(objective()) else None
         if targets is not None:
             points = range(len(given_pool))
             found = torch.tensor([on_joints(objective, given_pool, (p,)) for p in points], dtype=torch.float64)
@@ -182,7 +192,7 @@ def test_totals_of_batches_are_joint_expressions(name):
     method = METHODS[name]
     for given_pool in pools(CategoricalSamples):
         belief = given_pool.belief()
-        targets = given_pool.targets() if method.facts.needs_targets else None
+        targets = given_pool.targets() if Argument.TARGETS in method.needs else None
         chosen = natsel.select(method, belief, k=3, targets=targets)
         picked = tuple(int(position) for position in chosen.indices)
         assert chosen.total == pytest.approx(by_hand(type(method.objective), given_pool, picked), abs=1e-10)
@@ -207,7 +217,7 @@ def gaussian_table(given_pool: Pool, points: tuple[int, ...], targets: tuple[int
 
 @on(GaussianFeatures)
 def test_the_expression_on_features_is_the_score(objective):
-    assert objective.facts.expression not in [b.expression for b in objective.facts.bounds if b.holds(GaussianFeatures)]
+    assert READ[objective, GaussianFeatures].facts.guarantee == "exact"
     for given_pool in pools(GaussianFeatures)[:3]:
         state = Pair(default(objective), GaussianFeatures).state(given_pool)
         weights = ",".join(f"W{number}" for number in range(given_pool.arrays["features_N_D"].shape[1]))
@@ -228,20 +238,24 @@ def mixtures(given_pool: Pool) -> dict[str, np.ndarray]:
     return {"H[Y|x,D]": entropy_N, "H[Y|x,Omega,D]": noise_N, "I[Y;Omega|x,D]": entropy_N - noise_N}
 
 
-@on(GaussianSamples, [objective for objective in STATED if GaussianSamples not in objective.facts.approximate])
+def approximated(objective: type) -> bool:
+    reading = READ.get((objective, GaussianSamples))
+    return reading is not None and reading.facts.guarantee == "approximate"
+
+
+@on(GaussianSamples, [objective for objective in STATED if not approximated(objective)])
 def test_the_expression_on_gaussian_draws_is_the_score_or_bounded_as_stated(objective):
-    stated = [bound for bound in objective.facts.bounds if bound.holds(GaussianSamples)]
+    guarantee = READ[objective, GaussianSamples].facts.guarantee
     gap = 0.0
     for given_pool in pools(GaussianSamples):
         exact_N, found_N = mixtures(given_pool)[objective.facts.expression], score(objective, given_pool)
-        if not stated:
+        if guarantee == "exact":
             np.testing.assert_allclose(found_N, exact_N, atol=1e-9)
-        for bound in stated:
-            side_N = bound.side(torch.from_numpy(found_N), 1).numpy()
-            low_N, high_N = (exact_N, side_N) if bound.direction == "upper" else (side_N, exact_N)
-            assert (low_N <= high_N + 1e-9).all()
-            gap = max(gap, float((high_N - low_N).max()))
-    assert gap > 1e-3 or not stated, "the score is exact here: state no bound"
+            continue
+        low_N, high_N = (exact_N, found_N) if guarantee == "upper" else (found_N, exact_N)
+        assert (low_N <= high_N + 1e-9).all()
+        gap = max(gap, float((high_N - low_N).max()))
+    assert gap > 1e-3 or guarantee == "exact", "the score is exact here: state no bound"
 
 
 # Scores that are no information quantity.
@@ -266,17 +280,16 @@ CATEGORICAL_BOUNDS = [case for case in BOUNDS if case.values[2] is CategoricalSa
 
 
 def test_the_plain_scores_state_their_bounds():
-    plain = [o for o in OBJECTIVES if o.facts.reason and o.facts.nonnegative and not o.facts.needs_targets]
-    assert {o.__name__: [str(bound) for bound in o.facts.bounds] for o in plain} == {
-        "VariationRatio": ["2 ln 2 · score ≤ H[Y|x,D]"],
-        "Margin": ["ln 2 · score ≤ H[Y|x,D]"],
-        "StdDev": ["1/C · score² ≤ I[Y;Omega|x,D]"],
-        "MeanStd": ["C · score² ≤ I[Y;Omega|x,D]"],
-        "Variance": ["score ≤ I[Y;Omega|x,D]"],
-        "Random": [],
-        "TraceEIG": ["score ≥ I[Y;Omega|x,D]"],
-        **{name: [] for name in ("LogDet", "FacilityLocation", "SetCover", "EGL", "GraNd", "EL2N")},
+    stated = {objective.__name__: str(bound) for objective, bound, _ in (case.values for case in CATEGORICAL_BOUNDS)}
+    assert stated == {
+        "VariationRatio": "2 ln 2 · score ≤ H[Y|x,D]",
+        "Margin": "ln 2 · score ≤ H[Y|x,D]",
+        "StdDev": "1/C · score² ≤ I[Y;Omega|x,D]",
+        "MeanStd": "C · score² ≤ I[Y;Omega|x,D]",
+        "Variance": "score ≤ I[Y;Omega|x,D]",
     }
+    (bound,) = READ[TraceEIG, GaussianFeatures].facts.bounds
+    assert str(bound) == "score ≥ I[Y;Omega|x,D]"
     assert {len(case.values) for case in CATEGORICAL_BOUNDS} == {3}
     assert len(CATEGORICAL_BOUNDS) == 5
 
@@ -341,23 +354,20 @@ def test_variance_orders_features_of_equal_noise_as_information_does():
 # Facts and bounds as values.
 
 
-def test_bounds_say_where_they_hold_and_on_which_side():
-    bound = Bound("H[Y|x,D]", "upper", (GaussianSamples,), factor=0.25, power=3, classes=2)
+def test_bounds_say_on_which_side_they_lie():
+    bound = Bound("H[Y|x,D]", "upper", factor=0.25, power=3, classes=2)
     assert str(bound) == "0.25 · C^2 · score^3 ≥ H[Y|x,D]"
-    assert bound.holds(GaussianSamples)
-    assert not bound.holds(CategoricalSamples)
-    assert Bound("H[Y|x,D]", "lower").holds(CategoricalSamples)
     assert bound.side(torch.tensor([2.0]), classes=5).tolist() == [0.25 * 25 * 8]
-    assert METHODS["std-dev"].facts.bounds[0].side(torch.tensor([0.6]), 4).item() == pytest.approx(0.09)
+    (stated,) = READ[StdDev, CategoricalSamples].facts.bounds
+    assert stated.side(torch.tensor([0.6]), 4).item() == pytest.approx(0.09)
 
 
-def test_the_side_of_a_score_follows_from_its_bounds():
-    upper = Bound("H[Y|x,D]", "upper", (GaussianSamples,))
-    assert Facts("entropy", "H[Y|x,D]", bounds=(upper,)).bound == "upper"
-    assert Facts("entropy", "H[Y|x,D]").bound == "exact"
-    assert Facts("some score", reason="none", bounds=(upper,)).bound == "exact"
-    assert METHODS["bald"].facts.bound == METHODS["entropy"].facts.bound == "upper"
-    assert METHODS["aleatoric"].facts.bound == METHODS["variance"].facts.bound == "exact"
+def test_guarantees_belong_to_pairs():
+    found = {kind: READ[EIG, kind].facts.guarantee for kind in (CategoricalSamples, GaussianSamples, FisherRows)}
+    assert found == {CategoricalSamples: "exact", GaussianSamples: "upper", FisherRows: "approximate"}
+    assert READ[ExpectedEntropy, GaussianSamples].facts.guarantee == "exact"
+    assert READ[Entropy, CategoricalSamples].facts.nonnegative
+    assert not READ[Entropy, GaussianFeatures].facts.nonnegative
 
 
 def test_methods_are_listed_with_their_expressions(capsys, monkeypatch):
@@ -367,21 +377,24 @@ def test_methods_are_listed_with_their_expressions(capsys, monkeypatch):
     command(as_json=False)
     shown = " ".join(capsys.readouterr().out.split())
     assert "EIG I[Y;Omega|x,D], two points I[Y1,Y2;Omega|x1,x2,D]" in shown
-    assert "score ≥ I[Y;Omega|x,D] from GaussianSamples: no law with the mixture's moments has more entropy" in shown
+    assert "from GaussianSamples: upper bound · monotone, submodular" in shown
     assert "1/C · score² ≤ I[Y;Omega|x,D]: Cauchy & Schwarz" in shown
     for facts in {type(method.objective): method.facts for method in METHODS.values()}.values():
         assert (facts.expression or f"not an information quantity: {facts.reason}") in shown
     entry = json.loads(json.dumps(describe(METHODS["std-dev"])))
     assert (entry["expression"], entry["joint_expression"], entry["jointly"]) == (None, None, False)
-    assert entry["bounds"] == [
+    pair = entry["beliefs"]["CategoricalSamples"]
+    assert pair["bounds"] == [
         {
             "inequality": "1/C · score² ≤ I[Y;Omega|x,D]",
             "expression": "I[Y;Omega|x,D]",
             "direction": "lower",
-            "beliefs": [],
             "vanishes": True,
             "why": "Cauchy & Schwarz, Pinsker's inequality",
         }
     ]
-    assert describe(METHODS["bald"])["bounds"][0]["beliefs"] == ["GaussianSamples"]
-    assert math.isclose(METHODS["variation-ratios"].facts.bounds[0].factor, 2 * math.log(2))
+    bald = describe(METHODS["bald"])["beliefs"]
+    assert bald["GaussianSamples"]["guarantee"] == "upper"
+    assert "no law with the mixture's moments has more entropy" in bald["GaussianSamples"]["why"]
+    assert bald["TwoModels"]["read_as"] == ["CategoricalSamples"]
+    assert describe(METHODS["logdet-cmi"])["needs"] == ["targets", "given"]

@@ -14,7 +14,7 @@ from golden_values import golden
 from made_weight_space import dense, golden_belief, random_belief, state, tensor
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures, Targets
 from natsel.information.weights.precision import Dense, Kronecker, LowRank
-from natsel.objectives import EIG, EPIG, JEPIG
+from natsel.objectives import EIG, EPIG, JEPIG, Argument, needs_everywhere, pair_facts
 from natsel.objectives.epig import EPIGJensen
 from natsel.objectives.trace import TraceEIG, TraceEPIG, TraceJEPIG
 from natsel.search import Greedy
@@ -40,7 +40,7 @@ def read_case(case: str, name: str, weights: object = None):
     inputs, objective = CASES[case]["inputs"], NAMES[name]
     pool = golden_belief(inputs, "pool")
     targets = None
-    if objective.facts.needs_targets:
+    if Argument.TARGETS in needs_everywhere(objective):
         targets = Targets(golden_belief(inputs, "eval"), weights=weights)
     return state(objective, pool, targets)
 
@@ -249,7 +249,10 @@ def test_regression_is_exact_and_agrees_with_jointly_gaussian_features():
     mine = FisherFactors.gaussian(features_N_D, noise_N)
     theirs = GaussianFeatures(features_N_D, noise=noise_N)
     for name in ("eig_logdet", "epig_tight", "jepig", "epig_jensen", "epig_trace_gain", "jepig_trace_gain"):
-        about = [(part, part[5:]) if NAMES[name].facts.needs_targets else (part, None) for part in (mine, theirs)]
+        about = [
+            (part, part[5:]) if Argument.TARGETS in needs_everywhere(NAMES[name]) else (part, None)
+            for part in (mine, theirs)
+        ]
         states = [state(NAMES[name], *each) for each in about]
         torch.testing.assert_close(states[0].scores(), states[1].scores(), rtol=1e-9, atol=1e-12)
         for position in (3, 0, 7):
@@ -272,13 +275,14 @@ def test_trace_of_features_is_variance_in_units_of_noise():
     ("bounded", "exact"), [(TraceEIG(), EIG()), (TraceEPIG(), EPIG()), (EPIGJensen(), EPIG()), (TraceJEPIG(), JEPIG())]
 )
 def test_bounds_stated_on_jointly_gaussian_features_hold(bounded, exact):
-    (bound,) = bounded.facts.bounds
+    (bound,) = pair_facts(type(bounded), GaussianFeatures).bounds
     assert (bound.expression, bound.direction) == (exact.facts.expression, "upper")
-    assert bound.beliefs == (GaussianFeatures,)
+    assert not pair_facts(type(bounded), FisherFactors).bounds
     for seed in range(10):
         pool, targets = (random_belief("features", seed=seed + other, points=9) for other in (0, 100))
         high_N, low_N = (
-            state(each, pool, targets if each.facts.needs_targets else None).scores() for each in (bounded, exact)
+            state(each, pool, targets if Argument.TARGETS in needs_everywhere(each) else None).scores()
+            for each in (bounded, exact)
         )
         assert (high_N >= low_N - 1e-12).all()
         assert float((high_N - low_N).max()) > 1e-3, "a bound that is never apart is an equality"
@@ -306,7 +310,7 @@ def test_chain_of_inequalities(seed, kind, held, classes, width):
     targets = random_belief(kind, held, seed + 1, points=3, **shape)
     batch = torch.tensor([0, 2, 3])
     worth = {
-        name: state(objective, pool, targets if objective.facts.needs_targets else None)
+        name: state(objective, pool, targets if Argument.TARGETS in needs_everywhere(objective) else None)
         for name, objective in NAMES.items()
     }
     for values in (
@@ -347,7 +351,7 @@ def test_reparametrised_features_change_nothing():
         )
 
     for objective in NAMES.values():
-        about = targets if objective.facts.needs_targets else None
+        about = targets if Argument.TARGETS in needs_everywhere(objective) else None
         found = state(objective, moved(pool), None if about is None else moved(targets)).scores()
         torch.testing.assert_close(found, state(objective, pool, about).scores(), rtol=1e-8, atol=1e-12)
 

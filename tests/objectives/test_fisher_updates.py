@@ -12,7 +12,7 @@ import natsel
 from made_weight_space import dense, random_belief, state, tensor
 from natsel.beliefs import FisherFactors, FisherRows, Targets
 from natsel.information.weights.precision import Isotropic
-from natsel.objectives import EIG, EPIG, JEPIG
+from natsel.objectives import EIG, EPIG, JEPIG, Argument, needs_everywhere
 from natsel.objectives.epig import EPIGJensen
 from natsel.objectives.readings.weights.fisher_blocks import Blocks
 from natsel.objectives.trace import TraceEPIG, TraceJEPIG
@@ -82,7 +82,7 @@ def worth(objective, pool, targets):
 
 
 def about(objective, targets):
-    return targets if objective.facts.needs_targets else None
+    return targets if Argument.TARGETS in needs_everywhere(objective) else None
 
 
 def walk(objective, pool, targets) -> None:
@@ -167,7 +167,7 @@ def test_the_forms_are_what_the_shapes_say():
         pool, targets = made(shape, "softmax", "dense")
         found = state(JEPIG(), pool, targets)
         known = found.after.known
-        forms[shape] = (found.before.kernel, known is not None and known.matrix_P_P is not None)
+        forms[shape] = (found.before.kernel, known is not None and known.whole)
     assert forms == {
         "weights, few targets": (False, False),
         "weights, many targets": (False, True),

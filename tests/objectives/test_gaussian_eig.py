@@ -12,14 +12,14 @@ from scipy.integrate import trapezoid
 import natsel
 from golden_values import golden
 from natsel import GaussianFeatures, GaussianSamples
-from natsel.objectives import EIG, Reading, read
+from natsel.objectives import EIG, Context, read
 
 BLACK_BOX = golden("09-black-box")
 EPIG = golden("06-epig")
 
 
 def state_of(belief):
-    return read(EIG(), belief, Reading(None, None, torch.Generator().manual_seed(0)))
+    return read(EIG(), belief, Context(None, None, torch.Generator().manual_seed(0)))
 
 
 def random_features(seed, count, width, scale=1.0):

@@ -15,7 +15,7 @@ from golden_values import golden
 from natsel import FisherFactors, FisherRows, GaussianFeatures
 from natsel.beliefs import Targets
 from natsel.capabilities import Capability
-from natsel.objectives import EIG, JEPIG, Reading, read
+from natsel.objectives import EIG, JEPIG, Argument, Context, needs_everywhere, read
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
 from natsel.search import Greedy, KMeansPP
 
@@ -24,7 +24,7 @@ GOLDEN = golden("08-fisher")
 
 def state_of(objective, belief, targets=None, held=None, labels=None, seed=0):
     targets, held = (None if part is None else Targets.of(part) for part in (targets, held))
-    return read(objective, belief, Reading(targets, labels, torch.Generator().manual_seed(seed), held))
+    return read(objective, belief, Context(targets, labels, torch.Generator().manual_seed(seed), held))
 
 
 def at(*positions):
@@ -143,7 +143,7 @@ def test_on_features_they_are_twice_eig_and_jepig(seed, count, width, aims):
 
     pool, targets = made(count), made(aims)
     for mine, theirs in ((LogDet(), EIG()), (LogDetMI(), JEPIG())):
-        about = targets if mine.facts.needs_targets else None
+        about = targets if Argument.TARGETS in needs_everywhere(mine) else None
         found, expected = (state_of(objective, pool, about) for objective in (mine, theirs))
         torch.testing.assert_close(found.scores(), 2 * expected.scores(), rtol=1e-9, atol=1e-10)
         for position in range(count):
@@ -209,7 +209,7 @@ def test_labels_decide_the_gradients():
     expected = logdet(torch.cat([rows[0], rows[2]])) + logdet(torch.cat(rows[1:]))
     expected -= logdet(torch.cat(rows)) + logdet(rows[2])
     assert state.value(torch.arange(6)) == pytest.approx(expected, abs=1e-9)
-    with pytest.raises(ValueError, match="labels: gradients under true labels need them; pass labels"):
+    with pytest.raises(ValueError, match="labels: LogDet weighs labels that are known; pass labels"):
         state_of(LogDet("true"), pool)
     with pytest.raises(ValueError, match="target labels: gradients under true labels need them"):
         state_of(LogDetMI("true"), pool, targets, labels=labels)
@@ -254,11 +254,29 @@ def test_one_row_a_point_is_used_as_it_is():
 def test_states_offer_the_geometry_of_the_gradients():
     pool = softmax_layer(9, 7)
     rows_N_P = written_out(pool, pool.outputs_N_C.argmax(1))
-    for state in (state_of(LogDet(ridge=5.0), pool), state_of(LogDetMI(ridge=0.2), pool, pool[:2])):
-        assert Capability.DISTANCES | Capability.KERNEL in state.offers
-        torch.testing.assert_close(state.sizes(), rows_N_P.square().sum(1))
-        torch.testing.assert_close(state.distances(4), (rows_N_P - rows_N_P[4]).square().sum(1), rtol=1e-9, atol=1e-12)
-        torch.testing.assert_close(state.kernel(at(0, 5), at(1, 2, 6)), rows_N_P[[0, 5]] @ rows_N_P[[1, 2, 6]].T)
+    state = state_of(LogDet(ridge=5.0), pool)
+    assert Capability.DISTANCES | Capability.KERNEL in state.offers
+    torch.testing.assert_close(state.sizes(), rows_N_P.square().sum(1))
+    torch.testing.assert_close(state.distances(4), (rows_N_P - rows_N_P[4]).square().sum(1), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(state.kernel(at(0, 5), at(1, 2, 6)), rows_N_P[[0, 5]] @ rows_N_P[[1, 2, 6]].T)
+    assert not state_of(LogDetMI(ridge=0.2), pool, pool[:2]).offers & Capability.DISTANCES, "targets are not in it"
+
+
+def test_points_held_are_in_the_geometry():
+    """Similarities less what points held explain of them, under noise of the ridge."""
+    pool, held = softmax_layer(9, 7), softmax_layer(3, 4)
+    rows_N_P, held_H_P = (written_out(each, each.outputs_N_C.argmax(1)) for each in (pool, held))
+    noisy_H_H = held_H_P @ held_H_P.T + 0.5 * torch.eye(4, dtype=torch.float64)
+    left_N_N = rows_N_P @ rows_N_P.T
+    left_N_N = left_N_N - rows_N_P @ held_H_P.T @ torch.linalg.solve(noisy_H_H, held_H_P @ rows_N_P.T)
+    state = state_of(LogDet(ridge=0.5), pool, held=natsel.Targets(held))
+    torch.testing.assert_close(state.sizes(), left_N_N.diagonal(), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(state.kernel(at(0, 5), at(1, 2, 6)), left_N_N[[0, 5]][:, [1, 2, 6]])
+    far_N = left_N_N.diagonal() + left_N_N[4, 4] - 2 * left_N_N[4]
+    torch.testing.assert_close(state.distances(4), far_N, rtol=1e-9, atol=1e-12)
+    for name in ("badge", "badge-dpp"):
+        alone, given = natsel.select(name, pool, 4), natsel.select(name, pool, 4, given=pool[:3])
+        assert (alone.indices.tolist(), alone.log_prob) != (given.indices.tolist(), given.log_prob)
 
 
 def test_cosines_make_all_gradients_equally_long():
@@ -297,7 +315,7 @@ def test_little_memory_picks_the_same(budget):
     pool, targets, held = softmax_layer(11, 30), softmax_layer(12, 5), softmax_layer(13, 3)
     for objective in (LogDet(), LogDetMI(), LogDetCMI()):
         method = natsel.Method(objective, Greedy())
-        options = {"given": held} | ({"targets": targets} if objective.facts.needs_targets else {})
+        options = {"given": held} | ({"targets": targets} if Argument.TARGETS in needs_everywhere(objective) else {})
         expected = natsel.select(method, pool, 6, **options)
         with natsel.memory_budget(budget):
             found = natsel.select(method, pool, 6, **options)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
-from natsel.objectives import Reading, read
+from natsel.objectives import Argument, Context, needs_everywhere, read
 
 
 def draws(count, members, classes, scale, seed):
@@ -63,10 +63,10 @@ def test_a_pick_that_noise_decided_is_named(name):
 @pytest.mark.parametrize("objective", [natsel.EIG(rows=64), natsel.JEPIG(rows=64), natsel.EPIG(rows=64)], ids=repr)
 def test_claimed_errors_are_those_of_repeated_seeds(objective):
     pool, targets = draws(12, 10, 3, 0.7, 0), draws(6, 10, 3, 0.7, 1)
-    aims = natsel.Targets(targets) if objective.facts.needs_targets else None
+    aims = natsel.Targets(targets) if Argument.TARGETS in needs_everywhere(objective) else None
     leads, claims = [], []
     for seed in range(12):
-        state = read(objective, pool, Reading(aims, None, torch.Generator().manual_seed(seed)))
+        state = read(objective, pool, Context(aims, None, torch.Generator().manual_seed(seed)))
         for position in range(6):
             state.add(position)
         rest = torch.arange(7, 12)

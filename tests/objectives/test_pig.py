@@ -14,7 +14,7 @@ from golden_values import golden, logs, random_draws
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples, Greedy, Method, Targets, TopK, score, select
 from natsel.information.known_labels import jpig, pig, targets_posterior
 from natsel.information.predictive_information import epig
-from natsel.objectives.objective import Reading, read
+from natsel.objectives import Context, read
 from natsel.objectives.pig import JPIG, PIG
 
 CASES = golden("07-rho")
@@ -174,7 +174,7 @@ def conditioned(pool, labels, targets, positions):
 @pytest.mark.parametrize("objective", [PIG(), JPIG()])
 def test_gains_are_scores_after_conditioning_and_sum_to_the_value(kind, objective):
     pool, labels, targets = belief_and_targets(kind)
-    state = read(objective, pool, Reading(targets, labels, torch.Generator()))
+    state = read(objective, pool, Context(targets, labels, torch.Generator()))
     every = torch.arange(len(pool))
     torch.testing.assert_close(state.gains(every), state.scores())
     taken = []
@@ -209,7 +209,7 @@ def test_weights_average_gains_and_values_too(kind):
     weights = torch.tensor([3.0, 0.0, 1.0], dtype=torch.float64)
     whole = Targets(targets.belief, weights=weights, labels=targets.labels)
     alone = [Targets(targets.belief[[j]], labels=targets.labels[j : j + 1]) for j in range(3)]
-    state, *single = (read(PIG(), pool, Reading(aims, labels, torch.Generator())) for aims in (whole, *alone))
+    state, *single = (read(PIG(), pool, Context(aims, labels, torch.Generator())) for aims in (whole, *alone))
     every, taken = torch.arange(len(pool)), []
     for position in (4, 1, 3):
         mean_gains = sum(share * one.gains(every) for share, one in zip(weights / 4, single, strict=True))

@@ -8,7 +8,7 @@ import torch
 
 import natsel
 from natsel import EIG, EPIG, JEPIG, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples, Targets
-from natsel.objectives import Reading, read
+from natsel.objectives import Context, read
 
 POOL, ABOUT = 6, 3
 SETTINGS = [(1.0, 1e-4), (1.0, 1e-8), (1.0, 1e-12), (1e3, 1e-10), (1e4, 1e-10)]  # features, noise
@@ -72,7 +72,7 @@ OBJECTIVES = {"eig": EIG(), "epig": EPIG(), "jepig": JEPIG()}
 
 
 def state_of(name, pool, targets):
-    return read(OBJECTIVES[name], pool, Reading(None if name == "eig" else targets, None, torch.Generator()))
+    return read(OBJECTIVES[name], pool, Context(None if name == "eig" else targets, None, torch.Generator()))
 
 
 @pytest.mark.parametrize("width", [2, 5])

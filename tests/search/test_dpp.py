@@ -17,6 +17,8 @@ from natsel.search.dpp import log_symmetric
 class Rows:
     """Points by their rows g, similar by inner product."""
 
+    offers = KDPP.needs
+
     def __init__(self, row_N_D):
         self.row_N_D = torch.as_tensor(row_N_D).double()
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from itertools import permutations
+from typing import ClassVar
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ class Cover:
     """Worth of a set: how many elements its points cover; submodular, full of ties."""
 
     sets: tuple[frozenset[int], ...]
+    offers: ClassVar = Capability.VALUE
     asked: list[tuple[int, ...]] = field(default_factory=list)
 
     def value(self, positions: Tensor) -> float:
@@ -32,6 +34,7 @@ class Table:
     """Worth of a set looked up, 0 where not given."""
 
     values: dict[tuple[int, ...], float]
+    offers: ClassVar = Capability.VALUE
 
     def value(self, positions: Tensor) -> float:
         return self.values.get(tuple(positions.tolist()), 0.0)

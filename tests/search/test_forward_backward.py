@@ -16,6 +16,7 @@ from natsel.search import ForwardBackward, Greedy
 class Cover:
     """Points are sets of items, worth the items they cover together."""
 
+    offers = Capability.GAINS | Capability.VALUE
     submodular, exact, remaining, prefers_racing = True, True, math.inf, False
 
     def __init__(self, sets):
@@ -57,6 +58,8 @@ class Blind(Cover):
 
 class Leaving(Cover):
     """The same, with points that leave again."""
+
+    offers = Cover.offers | Capability.REMOVAL
 
     def losses(self, positions):
         assert set(positions.tolist()) <= set(self.taken)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 import natsel
 from natsel import EIG, CategoricalSamples, Greedy, Method
+from natsel.capabilities import Capability
 from natsel.information import joint_mutual_information
 from natsel.information.joint_labels import DynamicJointEntropy, joint_mutual_information_sampled
-from natsel.objectives import Reading, read
+from natsel.objectives import Context, read
 from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 from natsel.search import greedy as greedy_module
 from natsel.search.race import race
@@ -23,6 +24,7 @@ from natsel.search.race import race
 class Cover:
     """Points are sets of items; a point adds the weight of the items no earlier point had."""
 
+    offers = Capability.SCORES | Capability.GAINS
     submodular, exact, remaining, prefers_racing = True, True, math.inf, False
 
     def __init__(self, sets, weights=None):
@@ -190,6 +192,8 @@ def test_a_saturated_state_is_never_filled_with_masked_positions(exact):
 class Track:
     """Gains are row sums; rough levels see a random tenth of the rows, ten times as heavy."""
 
+    offers = Capability.SCORES | Capability.GAINS | Capability.RACING
+
     def __init__(self, term_N_R, seed=0, levels=(10, 1)):
         self.term_N_R = term_N_R
         generator = torch.Generator().manual_seed(seed)
@@ -342,7 +346,7 @@ def batchbald(belief, k, rows=4096, seed=0, **options):
 
 
 def state_of(belief, rows=4096, seed=0):
-    return read(EIG(rows=rows), belief, Reading(None, None, torch.Generator().manual_seed(seed)))
+    return read(EIG(rows=rows), belief, Context(None, None, torch.Generator().manual_seed(seed)))
 
 
 def plain_greedy(belief, k, count, seed=0):

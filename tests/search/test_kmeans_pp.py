@@ -17,6 +17,8 @@ from natsel.search import KMeansPP
 class Places:
     """Points in space, longer ones worth more."""
 
+    offers = KMeansPP.needs
+
     def __init__(self, place_N_D):
         self.place_N_D = torch.as_tensor(place_N_D).double()
 
@@ -185,6 +187,8 @@ def test_select_on_gaussian_features():
 
 class Looked(Places):
     """Distances to several points in one look; counts the looks."""
+
+    offers = KMeansPP.needs | Capability.MANY_DISTANCES
 
     def __init__(self, place_N_D):
         super().__init__(place_N_D)

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import natsel
+from natsel.capabilities import Capability
 from natsel.information.enumeration import GROWING, labellings
+from natsel.objectives import Argument, needs_everywhere
 from natsel.objectives.readings.draws import eig_categorical, epig_categorical, jepig_categorical
 from natsel.search import Exhaustive, ForwardBackward
 from natsel.search.patience import A_SECOND, BASE, refuse_long
@@ -26,7 +28,7 @@ STATES = {
 
 
 def select(objective, search, pool, k):
-    targets = draws(9, pool.shape[2], seed=1) if objective.facts.needs_targets else None
+    targets = draws(9, pool.shape[2], seed=1) if Argument.TARGETS in needs_everywhere(objective) else None
     return natsel.select(natsel.Method(objective, search), pool, k, targets=targets)
 
 
@@ -99,6 +101,7 @@ def test_the_sets_foreseen_are_those_asked_for():
     """Every value that forward–backward and exhaustive ask for is in the estimate, which is refused below it."""
     asked = []
     state = SimpleNamespace(
+        offers=Capability.GAINS | Capability.VALUE | Capability.COSTS,
         submodular=True,
         exact=True,
         remaining=math.inf,
@@ -122,7 +125,9 @@ def test_the_sets_foreseen_are_those_asked_for():
 
 
 def test_how_long_is_told_in_words():
-    state = SimpleNamespace(operations=lambda size: A_SECOND - BASE * (1 + size))
+    state = SimpleNamespace(
+        offers=Capability.VALUE | Capability.COSTS, operations=lambda size: A_SECOND - BASE * (1 + size)
+    )
     for count, words in ((61, "61 seconds"), (200, "3 minutes"), (7300, "2 hours"), (10**8, "1,200 days")):
         with pytest.raises(
             ValueError, match=f"about {words}, more than patience=60 seconds; lower k, or raise patience$"

@@ -1,6 +1,7 @@
 """Shortlists: the same picks as full scoring, however ceilings relate to scores, and how little is looked at."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from torch import Tensor
 
 import natsel
 from natsel.beliefs import Targets
-from natsel.objectives import EPIG, Reading, read
+from natsel.capabilities import Capability
+from natsel.objectives import EPIG, Context, read
 from natsel.search import Greedy, TopK
 from natsel.search.greedy import best_by_shortlist
 from natsel.search.shortlist import shortlist
@@ -21,6 +23,8 @@ from natsel.search.topk import stable_top_k
 @dataclass
 class Watched:
     """A state with ceilings that counts what is looked at."""
+
+    offers: ClassVar = Capability.SCORES | Capability.CEILINGS
 
     score_N: Tensor
     ceiling_N: Tensor
@@ -183,7 +187,7 @@ REGIMES = {
 
 def read_epig(pool: Tensor, about: Tensor, weights=None):
     targets = Targets(natsel.CategoricalSamples(about), weights)
-    return read(EPIG(), natsel.CategoricalSamples(pool), Reading(targets, None, torch.Generator()))
+    return read(EPIG(), natsel.CategoricalSamples(pool), Context(targets, None, torch.Generator()))
 
 
 def same_worth(found: list[int], expected: list[int], score_N: Tensor) -> bool:
@@ -250,7 +254,7 @@ def test_a_point_whose_ratio_is_far_from_that_of_the_top_is_found():
 
 def read_weighted(pool: Tensor, about: Tensor, weights_K: Tensor):
     targets = Targets(natsel.CategoricalSamples(about, weights_K.log()))
-    return read(EPIG(), natsel.CategoricalSamples(pool, weights_K.log()), Reading(targets, None, torch.Generator()))
+    return read(EPIG(), natsel.CategoricalSamples(pool, weights_K.log()), Context(targets, None, torch.Generator()))
 
 
 def epig_of(pool: Tensor, about: Tensor, weights_K: Tensor) -> Tensor:

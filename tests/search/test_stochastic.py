@@ -9,6 +9,7 @@ import random
 from dataclasses import dataclass
 from itertools import pairwise, permutations
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ class State:
     """A state that only knows its scores."""
 
     scores_N: Tensor
+    offers: ClassVar = Capability.SCORES
 
     def scores(self) -> Tensor:
         return self.scores_N

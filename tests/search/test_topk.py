@@ -1,6 +1,7 @@
 """Top-k: the best scores, ties to the lower position, on any pattern of ties."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ class State:
     """A state that only knows its scores."""
 
     scores_N: Tensor
+    offers: ClassVar = Capability.SCORES
 
     def scores(self) -> Tensor:
         return self.scores_N

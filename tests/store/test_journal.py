@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.store import Acquisition, Ask, Journal, State, Stop, Terms
+from natsel.store import Acquisition, Ask, Journal, RunState, Stop, Terms
 
 NOTES = {"points": 5, "classes": ["a", "b"]}
 TERMS = Terms(pool="some data", method="bald", k=2, seed=0, config={"candidates": None}, notes=NOTES, natsel="1")
@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused_and_nothing_of_it_written(journal, state):
         journal.release(state, [6])
     with pytest.raises(sqlite3.IntegrityError):
         journal.ask(state, batch(7, 7))
-    assert journal.replay(state.run) == State(state.run, 1, 0, 1, {1: 0})
+    assert journal.replay(state.run) == RunState(state.run, 1, 0, 1, {1: 0})
 
 
 def test_a_run_is_only_continued_on_its_own_terms(journal, state):

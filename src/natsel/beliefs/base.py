@@ -3,16 +3,38 @@
 A belief declares which of its fields run over points, which belong to the draws (or to the weights: a precision), and
 which are words (`named`); slicing, moving and storing follow from that. Its ids travel with its points, so that a pick
 from a slice still names the user's own datum.
+
+A belief also says what else it can be read as (`views`), so that an objective that is read from one kind of belief is
+read from all beliefs that can be seen as that kind.
 """
 
-from dataclasses import fields
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_device, as_indices
+from natsel.beliefs.arrays import as_device, as_indices, as_tensor
+
+
+class NoView(ValueError):
+    """This belief cannot be read in this way, though others of its kind can."""
+
+
+@dataclass(frozen=True)
+class BeliefView:
+    """Another kind of belief that a belief can be read as."""
+
+    kind: type["Belief"]
+    """What comes out."""
+    make: Callable[[Any], "Belief"]
+    """The view of a belief; raises NoView where there is none."""
+    approximation: str = ""
+    """What is lost on the way, as a sentence for the user; empty where nothing is."""
 
 
 class Belief:
@@ -21,9 +43,47 @@ class Belief:
     points: ClassVar[tuple[str, ...]] = ()
     draws: ClassVar[tuple[str, ...]] = ()
     named: ClassVar[tuple[str, ...]] = ()
+    label_type: ClassVar[type[int] | type[float]] = float
+    """What a label is: a class number or any number."""
 
     ids_N: Tensor
     draws_id: str | None
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """What else beliefs of this kind can be read as, nearest first.
+
+        >>> from natsel.beliefs import GaussianSamples
+        >>> [view.kind.__name__ for view in GaussianSamples.views()]
+        ['GaussianFeatures']
+        """
+        return ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before relying on this belief."""
+        return ()
+
+    @property
+    def n_draws(self) -> int | None:
+        """How many draws of the parameters it is made of; None where it is not made of draws."""
+        return None
+
+    def checked_labels(self, labels: Any, name: str) -> Tensor:
+        """Labels of the points as a tensor, or a ValueError that says what is wrong with them."""
+        return as_tensor(labels, name).to(self.device)
+
+    def given(self, labelled: "Belief") -> "Belief":
+        """The belief once labels at other points are known, whatever they turn out to be.
+
+        >>> from natsel.beliefs import GaussianFeatures
+        >>> GaussianFeatures([[1.0]]).given(GaussianFeatures([[1.0]])).features_N_D.square().round(decimals=6).item()
+        0.5
+        """
+        raise ValueError(
+            f"given: {type(self).__name__} changes with labels that are known, and these are not; use"
+            " belief.condition(points, labels) first, and leave given= out"
+        )
 
     def __len__(self) -> int:
         return self.ids_N.shape[0]
@@ -78,3 +138,38 @@ class Belief:
         """Fill fields of a frozen dataclass while it is being made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+Seen = TypeVar("Seen", bound=Belief)
+
+
+def seen_as(belief: Belief, kind: type[Seen]) -> Seen | None:
+    """A belief as one of this kind: along its views, nearest first, without any approximation; None where it is none.
+
+    >>> from natsel.beliefs import CategoricalSamples, ClassProbabilities
+    >>> belief = CategoricalSamples.from_probs([[[1.0, 0.0], [0.5, 0.5]]])
+    >>> seen_as(belief, ClassProbabilities).log_probs_N_C.exp().tolist()
+    [[0.75, 0.25]]
+    """
+    ahead: deque[Belief] = deque([belief])
+    while ahead:
+        found = ahead.popleft()
+        if isinstance(found, kind):
+            return found
+        for view in found.views():
+            with suppress(NoView):
+                ahead += [] if view.approximation else [view.make(found)]
+    return None
+
+
+def kinds(base: type[Belief] = Belief) -> Iterator[type[Belief]]:
+    """All kinds of belief that can be made, those of plug-ins too.
+
+    >>> from natsel.beliefs import CategoricalSamples
+    >>> CategoricalSamples in kinds()
+    True
+    """
+    for kind in base.__subclasses__():
+        if kind.points:
+            yield kind
+        yield from kinds(kind)

@@ -8,16 +8,21 @@ docs/theory/information-quantities.md, 1 (conventions) and 14 (the model behind 
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import as_indices, as_integers, as_tensor, is_half
-from natsel.beliefs.base import Belief
+from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
 from natsel.information.class_labels import class_labels
-from natsel.memory import chunked
+from natsel.information.mutual import log_mean
+from natsel.memory import chunked, require
+
+if TYPE_CHECKING:
+    from natsel.beliefs.class_probabilities import ClassProbabilities
+    from natsel.beliefs.fisher import FisherRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +45,7 @@ class CategoricalSamples(Weighted, Belief):
     ids_N: Tensor = None  # type: ignore[assignment]
     learnt: Learnt | None = field(default=None, init=False, repr=False)
 
+    label_type: ClassVar[type[int]] = int
     points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
 
@@ -48,7 +54,7 @@ class CategoricalSamples(Weighted, Belief):
         _check_shape(log_probs_N_K_C, "log_probs_N_K_C")
         device = log_probs_N_K_C.device
         self._set(
-            log_probs_N_K_C=_normalised(log_probs_N_K_C, is_half(self.log_probs_N_K_C), "log_probs_N_K_C"),
+            log_probs_N_K_C=normalised(log_probs_N_K_C, is_half(self.log_probs_N_K_C), "log_probs_N_K_C"),
             log_weights_K=checked_log_weights(self.log_weights_K, log_probs_N_K_C.shape[1], device),
             ids_N=checked_ids(self.ids_N, log_probs_N_K_C.shape[0], device),
         )
@@ -80,13 +86,77 @@ class CategoricalSamples(Weighted, Belief):
                 f"probs_N_K_C: probabilities cannot be negative (smallest {float(probs.min()):.4g});"
                 " pass log probabilities to CategoricalSamples or logits to from_logits"
             )
-        return cls(_normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, **names)
+        return cls(normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, **names)
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """The mean prediction, and a Gaussian over the weights of the draws."""
+        from natsel.beliefs.class_probabilities import ClassProbabilities
+        from natsel.beliefs.fisher import FisherRows
+
+        return (
+            BeliefView(ClassProbabilities, cls.mean_prediction),
+            BeliefView(
+                FisherRows,
+                cls.second_order,
+                "second order: the draws were read as a Gaussian over predictions, which is right where they differ"
+                " little",
+            ),
+        )
+
+    def mean_prediction(self) -> "ClassProbabilities":
+        """p(y|x), the mean over the draws.
+
+        >>> CategoricalSamples.from_probs([[[1.0, 0.0], [0.5, 0.5]]]).mean_prediction().log_probs_N_C.exp().tolist()
+        [[0.75, 0.25]]
+        """
+        from natsel.beliefs.class_probabilities import ClassProbabilities
+
+        found = object.__new__(ClassProbabilities)  # a mean of what was checked needs no second check
+        found._set(
+            log_probs_N_C=log_mean(self.log_probs_N_K_C, self.log_weights_K), draws_id=self.draws_id, ids_N=self.ids_N
+        )
+        return found
+
+    def second_order(self) -> "FisherRows":
+        """A Gaussian over predictions with the covariance of the draws, in weight space.
+
+            p(y|x,a) = p̄ + Σ_k a_k √w_k (p_k − p̄),  a ~ N(0, I)        V_nck = √w_k (p_nkc − p̄_nc) / √p̄_nc
+
+        Rows c of V are the square root of the Fisher information of a label about a. ½ tr VVᵀ is the mutual information
+        of label and draw to second order in how far draws differ, ½ χ²; no row is infinite, since a class without
+        probability has none in any draw.  docs/theory/weight-space.md, 8.
+
+        >>> belief = CategoricalSamples.from_probs([[[1.0, 0.0], [0.5, 0.5]]]).second_order()
+        >>> belief.factors.traces().round(decimals=6).tolist()
+        [0.333333]
+        """
+        from natsel.beliefs.fisher import FisherRows
+
+        weights_K = self.log_weights_K.exp()
+        count, draws, classes = self.shape
+
+        def work(part: slice) -> Tensor:
+            probs_n_K_C = self.log_probs_N_K_C[part].double().exp()
+            mean_n_C = torch.einsum("nkc,k->nc", probs_n_K_C, weights_K)
+            apart_n_K_C = (probs_n_K_C - mean_n_C[:, None]) * weights_K.sqrt()[:, None]
+            return torch.where(mean_n_C[:, None] > 0, apart_n_K_C / mean_n_C.sqrt()[:, None], 0.0).mT
+
+        require(
+            8 * count * draws * classes, f"belief: {count} × {classes} × {draws} numbers in weight space", "slice it"
+        )
+        rows_N_C_K = chunked(work, count, 32 * draws * classes, self.device)
+        return FisherRows(rows_N_C_K, draws_id=self.draws_id, ids_N=self.ids_N)
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(N points, K draws, C classes)."""
         count, draws, classes = self.log_probs_N_K_C.shape
         return count, draws, classes
+
+    def checked_labels(self, labels: Any, name: str) -> Tensor:
+        """Class numbers of the points."""
+        return class_labels(as_integers(labels, name).to(self.device), len(self), self.shape[2], name)
 
     def condition(self, points: Any, labels: Any) -> Self:
         """The belief after seeing labels at some of its points: online Bayesian inference by re-weighting the draws.
@@ -127,7 +197,7 @@ def _check_shape(array: Tensor, name: str) -> None:
         raise ValueError(f"{name}: needs at least one draw and one class, found shape {tuple(array.shape)}")
 
 
-def _normalised(log_probs_N_K_C: Tensor, half: bool, name: str) -> Tensor:
+def normalised(log_probs_N_K_C: Tensor, half: bool, name: str) -> Tensor:
     """The same log probabilities with rows summing to one; refuses rows that are off by more than rounding, by the name
     of what was given.
     """

@@ -50,6 +50,11 @@ class Weighted:
     learnt: Learnt | None
 
     @property
+    def n_draws(self) -> int:
+        """K."""
+        return len(self.log_weights_K)
+
+    @property
     def uniform(self) -> bool:
         """Whether all draws weigh the same."""
         return bool((self.log_weights_K == self.log_weights_K[0]).all())

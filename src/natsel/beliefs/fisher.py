@@ -15,20 +15,67 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import as_integers, as_tensor, check_numbers, is_half
-from natsel.beliefs.base import Belief
+from natsel.beliefs.base import Belief, BeliefView, NoView
+from natsel.beliefs.class_probabilities import ClassProbabilities
 from natsel.beliefs.draws import checked_ids
 from natsel.information.class_labels import class_labels
 from natsel.information.weights.factors import OuterFactors, RowFactors
 from natsel.information.weights.output_curvature import Kind
 from natsel.information.weights.positive_definite import in_float64, with_ridge
-from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Precision
-from natsel.memory import chunked
+from natsel.information.weights.precision import Dense, Diagonal, Isotropic, LowRank, Precision
+from natsel.memory import chunked, require
 
 _FEATURES = ("points", "features")
 
 
+class FisherBelief(Belief):
+    """What both kinds share: factors of the Fisher information of each point, and the precision of the weights."""
+
+    precision: Any
+    warnings: tuple[str, ...]
+
+    @property
+    def factors(self) -> OuterFactors | RowFactors:
+        """Square roots V of the Fisher information of each point."""
+        raise NotImplementedError(f"{type(self).__name__} has no factors")
+
+    def given(self, labelled: Belief) -> Self:
+        """The belief once labels at other points are known: the precision grows by their Fisher information.
+
+        >>> belief = FisherRows([[[2.0]]])
+        >>> belief.given(belief).precision.dense(1).item()
+        5.0
+        """
+        if not isinstance(labelled, type(self)):
+            raise ValueError(f"given: expected {type(self).__name__}, found {type(labelled).__name__}")
+        few, weights = labelled.to(self.device).factors, self.factors.n_weights
+        if few.n_weights != weights:
+            raise ValueError(
+                f"given: they are about {few.n_weights} weights and the pool about {weights}; believe about both with"
+                " one fitted model"
+            )
+        precision: Precision = self.precision
+        rows = len(few) * few.n_rows
+        if isinstance(precision, Isotropic) and rows < weights:
+            require(
+                24 * rows * weights, f"given: three matrices of {rows} × {weights} for what they tell", "pass fewer"
+            )
+            _, singular_r, vectors_r_P = torch.linalg.svd(few.explicit(slice(None)).flatten(0, 1), full_matrices=False)
+            more: Precision = LowRank(vectors_r_P, singular_r.square(), precision.scale)
+        else:
+            require(
+                24 * weights**2,
+                f"given: three matrices of {weights} × {weights} for what they tell",
+                "use fewer features",
+            )
+            more = precision.plus(few.fisher())
+        other = self._trusted()
+        other._set(precision=more)
+        return other
+
+
 @dataclass(frozen=True, eq=False)
-class FisherFactors(Belief):
+class FisherFactors(FisherBelief):
     """The last layer of a model at N points: features (with a constant 1 where it has a bias) and outputs.
 
     `kind` says what the outputs are: probabilities ("softmax"), roots of the output curvature ("diagonal"), or
@@ -143,6 +190,20 @@ class FisherFactors(Belief):
             )
         return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, **names)
 
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """The class probabilities of a softmax."""
+
+        def probabilities(belief: "FisherFactors") -> Belief:
+            if belief.kind != "softmax":
+                raise NoView(
+                    f"belief: its outputs are {belief.kind} and no class probabilities; make it by"
+                    " FisherFactors.categorical"
+                )
+            return ClassProbabilities.from_probs(belief.outputs_N_C, draws_id=belief.draws_id, ids_N=belief.ids_N)
+
+        return (BeliefView(ClassProbabilities, probabilities),)
+
     @property
     def factors(self) -> OuterFactors:
         """The square roots of the Fisher information, held as features and outputs."""
@@ -181,7 +242,7 @@ class FisherFactors(Belief):
 
 
 @dataclass(frozen=True, eq=False)
-class FisherRows(Belief):
+class FisherRows(FisherBelief):
     """R rows of P weights per point, whose products sum to its Fisher information: gradients of any network, sketched.
 
     >>> FisherRows([[[1.0, 2.0]]], precision=2.0).factors.traces().tolist()

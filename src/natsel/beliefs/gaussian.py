@@ -5,7 +5,8 @@
 
 Features cover kernels (through a square root), gradients, last layers, Gaussian processes and black boxes: centred
 member predictions are features. `noise` is always a variance. Labels re-weight the draws of the one, and give the exact
-posterior of the other.  Specs 05, 06, 08, 09.
+posterior of the other.
+docs/theory/epig-jepig.md, 2 and 6; docs/theory/joint-predictions.md, 5.
 """
 
 import math
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import LARGEST, as_indices, as_tensor, check_numbers
-from natsel.beliefs.base import Belief
+from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
 from natsel.beliefs.updates import Update, gaussian_update, short_name
 
@@ -48,6 +49,17 @@ class GaussianSamples(Weighted, Belief):
             variance_N_K=variance_N_K,
             log_weights_K=checked_log_weights(self.log_weights_K, mean_N_K.shape[1], mean_N_K.device),
             ids_N=checked_ids(self.ids_N, mean_N_K.shape[0], mean_N_K.device),
+        )
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """Jointly Gaussian points with the same first two moments."""
+        return (
+            BeliefView(
+                GaussianFeatures,
+                cls.features,
+                "moment-matched: the draws were read as jointly Gaussian points with the same means and covariances",
+            ),
         )
 
     def features(self) -> "GaussianFeatures":
@@ -133,6 +145,29 @@ class GaussianFeatures(Belief):
             ids_N=checked_ids(self.ids_N, features_N_D.shape[0], features_N_D.device),
             mean=mean_N,
         )
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """Weight space: the weights u ~ N(0, I) of f = mean + Φ u, and what a label tells about them."""
+        from natsel.beliefs.fisher import FisherRows
+
+        def weight_space(belief: "GaussianFeatures") -> Belief:
+            rows_N_1_D = (belief.features_N_D * belief.noise_N.rsqrt()[:, None])[:, None]
+            return FisherRows(rows_N_1_D, draws_id=belief.draws_id, ids_N=belief.ids_N)
+
+        return (BeliefView(FisherRows, weight_space),)
+
+    def given(self, labelled: Belief) -> Self:
+        """The belief once labels at other points of the same space are known: less covariance, the same mean."""
+        if not isinstance(labelled, GaussianFeatures):
+            raise ValueError(f"given: expected GaussianFeatures, found {type(labelled).__name__}")
+        if labelled.features_N_D.shape[1] != self.features_N_D.shape[1]:
+            raise ValueError(
+                f"given: they have {labelled.features_N_D.shape[1]} features and the pool {self.features_N_D.shape[1]};"
+                " believe about both with one fitted model"
+            )
+        there = labelled.to(self.device)
+        return self._updated(gaussian_update(there.features_N_D, there.noise_N, torch.zeros_like(there.noise_N)))
 
     @property
     def noise_N(self) -> Tensor:

@@ -12,10 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from natsel.beliefs.base import Belief
+from natsel.beliefs.base import Belief, kinds
 from natsel.beliefs.draws import Learnt
 from natsel.beliefs.updates import Update
 from natsel.information.weights.precision import FORMS
+from natsel.plugins import load_installed
 
 FORMAT = 2
 
@@ -113,19 +114,20 @@ def kind_called(name: str, where: str) -> type[Belief]:
     >>> kind_called("FisherRows", "path: a.npz").__name__
     'FisherRows'
     """
-    kinds = {kind.__name__: kind for kind in _below(Belief)}  # natsel.beliefs imports all of its own
-    if name not in kinds:
-        known = ", ".join(sorted(kinds))
+    known = _kinds_by_name()
+    if name not in known:
+        load_installed()
+        known = _kinds_by_name()
+    if name not in known:
         raise ValueError(
-            f"{where} holds an unknown kind of belief {name!r}; known are {known}: import what defines another first"
+            f"{where} holds an unknown kind of belief {name!r}; known are {', '.join(sorted(known))}: import what"
+            " defines another first"
         )
-    return kinds[name]
+    return known[name]
 
 
-def _below(kind: type[Belief]) -> Iterator[type[Belief]]:
-    for below in kind.__subclasses__():
-        yield below
-        yield from _below(below)
+def _kinds_by_name() -> dict[str, type[Belief]]:
+    return {kind.__name__: kind for kind in kinds()}
 
 
 def _fields_of(kind: type) -> dict[str, Any]:

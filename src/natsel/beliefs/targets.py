@@ -8,28 +8,29 @@ docs/theory/epig-jepig.md, 1 and 10.
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_integers, as_tensor
+from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief
-from natsel.beliefs.categorical import CategoricalSamples
-from natsel.information.class_labels import class_labels
 from natsel.information.weights.precision import Precision
+
+Kind = TypeVar("Kind", bound=Belief, covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class Targets(Generic[Kind]):
     """A belief about M targets, with a weight for each (None: all alike) and their labels where these are known.
 
+    >>> from natsel.beliefs import CategoricalSamples
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.5, 0.5]]])
     >>> Targets(belief, weights=[3, 1]).weights_M.tolist()
     [3.0, 1.0]
     """
 
-    belief: Belief
+    belief: Kind
     weights: Any = None
     labels: Any = None
 
@@ -50,12 +51,16 @@ class Targets:
                 )
             object.__setattr__(self, "weights", weights_M)
         if self.labels is not None:
-            object.__setattr__(self, "labels", self._checked_labels(count))
+            labels_M = self.belief.checked_labels(self.labels, "target labels")
+            if labels_M.shape != (count,):
+                found = tuple(labels_M.shape)
+                raise ValueError(f"target labels: expected one for each of {count} targets, found shape {found}")
+            object.__setattr__(self, "labels", labels_M)
 
     @classmethod
-    def of(cls, value: "Targets | Belief") -> Self:
+    def of(cls, value: "Targets[Belief] | Belief") -> "Targets[Belief]":
         """Targets as they are, or a belief about some."""
-        return value if isinstance(value, cls) else cls(value)  # type: ignore[arg-type]
+        return value if isinstance(value, Targets) else Targets(value)
 
     @property
     def weights_M(self) -> Tensor | None:
@@ -72,25 +77,16 @@ class Targets:
     def __len__(self) -> int:
         return len(self.belief)
 
-    def _checked_labels(self, count: int) -> Tensor:
-        if isinstance(self.belief, CategoricalSamples):
-            labels_M = as_integers(self.labels, "target labels").to(self.belief.device)
-            return class_labels(labels_M, count, self.belief.shape[2], "target labels")
-        labels_M = as_tensor(self.labels, "target labels").to(self.belief.device)
-        if labels_M.shape != (count,):
-            shape = tuple(labels_M.shape)
-            raise ValueError(f"target labels: expected one for each of {count} targets, found shape {shape}")
-        return labels_M
 
-
-def check_shared(belief: Belief, targets: Targets, name: str = "targets") -> None:
+def check_shared(belief: Belief, targets: Targets[Belief], name: str = "targets") -> None:
     """Refuse targets (or points held: `name`) whose draws are not those of the candidates.
 
+    >>> from natsel.beliefs import CategoricalSamples
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1]]], draws_id="a")
     >>> check_shared(belief, Targets(belief))
     """
     other = targets.belief
-    if type(other) is not type(belief):
+    if not isinstance(other, type(belief)) and not isinstance(belief, type(other)):
         raise ValueError(
             f"{name}: found {type(other).__name__} for a pool of {type(belief).__name__}; predict both with one model"
         )

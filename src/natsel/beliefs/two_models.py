@@ -8,13 +8,13 @@ docs/theory/epig-jepig.md, 7.2 and 8; Kirsch, Rainforth & Gal 2021.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import as_tensor
-from natsel.beliefs.base import Belief
+from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.draws import checked_ids, checked_log_weights
 
@@ -35,6 +35,7 @@ class TwoModels(Belief):
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
 
+    label_type: ClassVar[type[int]] = int
     points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "students_N_S_L_C", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
 
@@ -70,6 +71,20 @@ class TwoModels(Belief):
         return cls(
             teacher.log_probs_N_K_C, torch.stack(parts, 1), teacher.log_weights_K, teacher.draws_id, teacher.ids_N
         )
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """What the model itself says."""
+        return (BeliefView(CategoricalSamples, lambda belief: belief.teacher),)
+
+    @property
+    def n_draws(self) -> int:
+        """K."""
+        return len(self.log_weights_K)
+
+    def checked_labels(self, labels: Any, name: str) -> Tensor:
+        """Class numbers of the points."""
+        return self.teacher.checked_labels(labels, name)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -18,7 +18,8 @@ import natsel
 from natsel.beliefs import Targets
 from natsel.bench.laps import device_name, timed
 from natsel.information.predictive_information import _COLUMNS, deviations
-from natsel.objectives import EPIG, Reading, read
+from natsel.objectives import EPIG, Context
+from natsel.objectives.readings.draws.epig_categorical import CategoricalEPIG
 from natsel.search import TopK
 from natsel.search.topk import stable_top_k
 
@@ -120,9 +121,9 @@ def _plain(log_probs_N_K_C: Tensor, log_probs_M_K_C: Tensor) -> Tensor:
     return torch.cat(found).double()
 
 
-def _watched(belief: natsel.Belief, targets: natsel.Belief) -> tuple[Any, list[int]]:
+def _watched(belief: natsel.CategoricalSamples, targets: natsel.CategoricalSamples) -> tuple[Any, list[int]]:
     """The state of EPIG, and the positions that it is asked to score in full."""
-    state = read(EPIG(), belief, Reading(Targets(targets), None, torch.Generator()))
+    state = CategoricalEPIG(EPIG(), belief, Context(Targets(targets), None, torch.Generator()))
     looked: list[int] = []
     scores_at = state.scores_at
 
@@ -131,5 +132,5 @@ def _watched(belief: natsel.Belief, targets: natsel.Belief) -> tuple[Any, list[i
         score_n: Tensor = scores_at(positions)
         return score_n
 
-    state.scores_at = counted
+    state.scores_at = counted  # type: ignore[method-assign]
     return state, looked

@@ -24,7 +24,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from natsel.store import Journal, State, Terms, queries, schema, seals
+from natsel.store import Journal, RunState, Terms, queries, schema, seals
 
 TERMS = Terms("a pool", "bald", 10, 0)
 _AT_ONCE = 10
@@ -182,7 +182,7 @@ def _opening(path: Path) -> dict[str, float]:
             "integrity_check": lambda: database.execute("PRAGMA integrity_check").fetchall(),
             "schema": schema.expected,
             "seals": lambda: seals.held(database),
-            "fold": lambda: State(1).fold(queries.changes(database, 1, 0)),
+            "fold": lambda: RunState(1).fold(queries.changes(database, 1, 0)),
         }
         return {name: round(1e3 * _seconds(part), 2) for name, part in parts.items()}
 

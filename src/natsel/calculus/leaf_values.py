@@ -84,7 +84,7 @@ class LogTables(Protocol):
 
 
 @dataclass(frozen=True)
-class Context:
+class LeafContext:
     """Where a leaf is evaluated: the laws by name ("p" is the truth), and the outcomes that are tied."""
 
     laws: Mapping[str, LogTables]
@@ -110,7 +110,7 @@ class Context:
             raise ValueError(f'at: {atom} has no outcome; pass at={{"{atom}": ...}}, or write {atom.name}=...')
         return self.at[atom.name]
 
-    def inside_expectation(self, names: Sequence[str]) -> "Context":
+    def inside_expectation(self, names: Sequence[str]) -> "LeafContext":
         """The context inside an expectation: an axis more for each name, along which it takes all its outcomes."""
         at = {name: index[(..., *(None for _ in names))] for name, index in self.at.items()}
         dims = self.dims + len(names)
@@ -120,13 +120,13 @@ class Context:
             at[name] = torch.arange(self.laws["p"].size(name), device=self.device).view(shape)
         return replace(self, at=at, dims=dims)
 
-    def for_points(self, part: slice) -> "Context":
+    def for_points(self, part: slice) -> "LeafContext":
         """The context for some of the entries along the first axis."""
         at = {name: index[part] if index.shape[0] > 1 else index for name, index in self.at.items()}
         return replace(self, at=at, laws={name: law.for_points(part) for name, law in self.laws.items()})
 
 
-def sum_of_leaves(leaves: Mapping[Expression, Fraction], context: Context) -> Tensor:
+def sum_of_leaves(leaves: Mapping[Expression, Fraction], context: LeafContext) -> Tensor:
     """Σ factor · leaf; NaN where a leaf is undefined or +∞ meets −∞."""
     value = context.constant(0.0)
     for leaf, factor in leaves.items():
@@ -134,7 +134,7 @@ def sum_of_leaves(leaves: Mapping[Expression, Fraction], context: Context) -> Te
     return value
 
 
-def leaf_value(leaf: Expression, context: Context) -> Tensor:
+def leaf_value(leaf: Expression, context: LeafContext) -> Tensor:
     """One leaf."""
     match leaf:
         case H(of, given, model):
@@ -161,7 +161,7 @@ def content_of(number: Fraction) -> float:
     return math.log(number.denominator) - math.log(number.numerator) if number else math.inf
 
 
-def _cross_entropy(law: Law, inside: Law, context: Context) -> Tensor:
+def _cross_entropy(law: Law, inside: Law, context: LeafContext) -> Tensor:
     """E_law[−ln inside]; both speak of one outcome of each variable, tied if either ties it."""
     ties = context.tied_indices((*law.of, *law.given))
     untied = [name for name in names_of((*law.of, *law.given)) if name not in ties]
@@ -195,7 +195,7 @@ def _cross_entropy(law: Law, inside: Law, context: Context) -> Tensor:
     return torch.where(weights == 0, 0.0, weights * (log_given - log_joint)).sum(over)
 
 
-def _expectation(law: Law, body: Expression, context: Context) -> Tensor:
+def _expectation(law: Law, body: Expression, context: LeafContext) -> Tensor:
     names = names_of(law.of)
     for atom in law.of:
         if not atom.tied or atom.outcome is not None:
@@ -246,7 +246,7 @@ def context_of(
     asked: Mapping[str, Any],
     points: int | None = None,
     device: torch.device | None = None,
-) -> tuple[Context, tuple[int, ...]]:
+) -> tuple[LeafContext, tuple[int, ...]]:
     """The context with every outcome in its place, and the shape of the result, whose first axis counts `points`."""
     truth, device = laws["p"], device or torch.device("cpu")
     for name in asked:
@@ -273,12 +273,12 @@ def context_of(
             at[name] = torch.arange(truth.size(name), device=device).view(view)
         else:
             at[name] = torch.full(view, truth.place(name, asked[name]), dtype=torch.int64, device=device)
-    return Context(laws, at, len(shape), device), shape
+    return LeafContext(laws, at, len(shape), device), shape
 
 
 def evaluate_leaves(
     leaves: Mapping[Expression, Fraction],
-    context: Context,
+    context: LeafContext,
     shape: tuple[int, ...],
     errors: Errors,
     bytes_each: int,
@@ -305,7 +305,7 @@ def evaluate_leaves(
 
 
 def _raise_undefined(
-    leaves: Mapping[Expression, Fraction], context: Context, value: Tensor, describe: DescribePlace
+    leaves: Mapping[Expression, Fraction], context: LeafContext, value: Tensor, describe: DescribePlace
 ) -> None:
     place = [int(axis) for axis in value.isnan().nonzero()[0]] if value.dim() else []
     here = context.for_points(slice(place[0], place[0] + 1)) if place else context
@@ -323,7 +323,7 @@ def _raise_undefined(
     raise ZeroProbabilityOutcome(f"at: the value is inf - inf{where}, which is undefined; {advice}")
 
 
-def _varies(leaf: Expression, context: Context) -> bool:
+def _varies(leaf: Expression, context: LeafContext) -> bool:
     return any(atom.name in context.at and context.at[atom.name].shape[0] > 1 for atom in free_atoms(leaf))
 
 

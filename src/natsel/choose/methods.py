@@ -6,9 +6,11 @@ EPIG and JEPIG with a choice of labels, precision and search: docs/unification.m
 """
 
 import difflib
+import re
 from dataclasses import dataclass
 
 from natsel.beliefs import Belief
+from natsel.beliefs.base import kinds
 from natsel.capabilities import Capability, Search
 from natsel.objectives import (
     EGL,
@@ -21,7 +23,7 @@ from natsel.objectives import (
     JEPIG,
     JPIG,
     PIG,
-    SERVES,
+    Argument,
     Entropy,
     EPIGChi2,
     EPIGJensen,
@@ -48,8 +50,11 @@ from natsel.objectives import (
     TraceJEPIG,
     Variance,
     VariationRatio,
-    offers,
+    needs_everywhere,
+    routes,
+    usable_routes,
 )
+from natsel.plugins import load_installed
 from natsel.search import KDPP, Exhaustive, ForwardBackward, Greedy, KMeansPP, Power, Softmax, SoftRank, TopK
 
 
@@ -70,21 +75,44 @@ class Method:
     source: str = ""
     note: str = ""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.objective, Objective):
+            raise ValueError(f"objective: {_instead(self.objective, 'natsel.EIG()')}")
+        if isinstance(self.search, type) or not isinstance(getattr(self.search, "needs", None), Capability):
+            raise ValueError(f"search: {_instead(self.search, 'natsel.TopK()')}")
+
     @property
     def facts(self) -> Facts:
-        """What the objective needs and guarantees."""
+        """What the objective is."""
         return self.objective.facts
 
     @property
+    def needs(self) -> Argument:
+        """What has to be passed besides the belief, on whatever belief it is.
+
+        >>> METHODS["epig"].needs
+        <Argument.TARGETS: 2>
+        """
+        return needs_everywhere(self.objective)
+
+    @property
     def beliefs(self) -> tuple[type[Belief], ...]:
-        """The kinds of belief the method runs on."""
-        kinds = [belief for objective, belief in SERVES if objective is type(self.objective)]
-        return tuple(belief for belief in kinds if not missing(self, belief))
+        """The kinds of belief the method runs on, as they are or along their views."""
+        return tuple(belief for belief in kinds() if not missing(self, belief))
 
 
-def missing(method: Method, belief: type[Belief]) -> Capability:
-    """What the search needs and the objective's state on this belief does not offer."""
-    return method.search.needs & ~(offers(type(method.objective), belief) or Capability(0))
+def missing(method: Method, belief: type[Belief], passed: Argument | None = None) -> Capability:
+    """What the search needs and no state of the objective on this belief offers; `passed` says with what it is read."""
+    wanted = method.search.needs
+    found = (
+        routes(type(method.objective), belief) if passed is None else usable_routes(method.objective, belief, passed)
+    )
+    return min((wanted & ~route.reading.offers for route in found), key=lambda flags: len(flags), default=wanted)
+
+
+def _instead(found: object, example: str) -> str:
+    kind = f"the class {found.__name__}" if isinstance(found, type) else repr(found)
+    return f"expected a value such as {example}, found {kind}; {'call it' if isinstance(found, type) else 'pass one'}"
 
 
 _BATCHBALD = "Kirsch, van Amersfoort & Gal 2019"
@@ -218,17 +246,62 @@ _NAMED = (
     Method(EL2N(), TopK(), "el2n", source=_DIET),
 )
 
-METHODS: dict[str, Method] = {method.name: method for method in _NAMED}
+METHODS: dict[str, Method] = {}
 
-_ALIASES = {alias: method.name for method in METHODS.values() for alias in method.aliases}
+_ALIASES: dict[str, str] = {}
+
+
+def register(method: Method) -> Method:
+    """Give a method its name, everywhere names are accepted: `select`, learners, recipes and the command line.
+
+    >>> from natsel.objectives import EIG
+    >>> from natsel.search import Power
+    >>> register(Method(EIG(), Power(beta=2), "my-power-bald", source="an example")).name
+    'my-power-bald'
+    >>> unregister("my-power-bald")
+    """
+    if not isinstance(method, Method):
+        raise ValueError(f"method: expected a natsel.Method, found {type(method).__name__}; make one first")
+    for name in (method.name, *method.aliases):
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) or name == "unnamed":
+            raise ValueError(f"name: found {name!r}; names are lower-case words and numbers with dashes between")
+        taken = METHODS.get(_ALIASES.get(name, name))
+        if taken is not None:
+            raise ValueError(f"name: {name!r} is the method {taken.name!r} already; choose another name")
+    if not method.beliefs:
+        raise ValueError(
+            f"method: {method.name} runs on no belief; enter a reading of {type(method.objective).__name__}"
+            f" (natsel.objectives.serves) that offers {method.search.needs.words}"
+        )
+    METHODS[method.name] = method
+    _ALIASES.update(dict.fromkeys(method.aliases, method.name))
+    return method
+
+
+def unregister(name: str) -> None:
+    """Take a name away again.
+
+    >>> unregister("no-such-method")
+    Traceback (most recent call last):
+    ValueError: method: no method is called 'no-such-method'; natsel.methods() lists the names
+    """
+    method = resolve(name)
+    del METHODS[method.name]
+    for alias in method.aliases:
+        del _ALIASES[alias]
+
+
+for _method in _NAMED:
+    register(_method)
 
 
 def methods() -> dict[str, Method]:
-    """The grid: every named method with its objective, search, facts and source.
+    """The grid: every named method with its objective, search, facts and source, those of plug-ins too.
 
-    >>> methods()["batchbald"].facts.submodular
-    True
+    >>> methods()["batchbald"].facts.quantity
+    'I[Y;W|x]'
     """
+    load_installed()
     return dict(METHODS)
 
 
@@ -243,6 +316,8 @@ def resolve(method: str | Method) -> Method:
     if not isinstance(method, str):
         raise ValueError(f"method: expected a name or a natsel.Method, found {type(method).__name__}")
     name = method.strip().lower().replace("_", "-").replace(" ", "-")
+    if _ALIASES.get(name, name) not in METHODS:
+        load_installed()
     name = _ALIASES.get(name, name)
     if name in METHODS:
         return METHODS[name]

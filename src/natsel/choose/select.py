@@ -5,29 +5,28 @@ of range, a seed on another device. Picks come back as the ids of the user's dat
 """
 
 import operator
-from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, CategoricalSamples, Targets
-from natsel.beliefs.arrays import as_integers, as_tensor
-from natsel.capabilities import Capability, Picks
+from natsel.beliefs import Belief, Targets
+from natsel.beliefs.arrays import as_integers
+from natsel.capabilities import Capability, Picks, Progress, State, has_gains
 from natsel.choose.methods import METHODS, Method, missing, resolve
 from natsel.choose.selection import Selection, exhausted
-from natsel.information.class_labels import class_labels
-from natsel.objectives import Reading, read
+from natsel.objectives import Context, Objective, Reading, read, read_and_warn
 
 
 def score(
     method: str | Method,
     belief: Belief,
     *,
-    targets: Belief | Targets | None = None,
-    given: Belief | Targets | None = None,
+    targets: Belief | Targets[Belief] | None = None,
+    given: Belief | Targets[Belief] | None = None,
     labels: Any = None,
     seed: int | torch.Generator = 0,
 ) -> Tensor:
@@ -39,9 +38,8 @@ def score(
     """
     chosen = resolve(method)
     _check_belief(belief)
-    reading = _reading(belief, targets, given, labels, _generator(seed))
-    scores_N: Tensor = read(chosen.objective, belief, reading).scores()
-    return scores_N.double()
+    context = _context(belief, targets, given, labels, _generator(seed))
+    return read(chosen.objective, belief, context).scores().double()
 
 
 def select(
@@ -49,18 +47,18 @@ def select(
     belief: Belief,
     k: int = 10,
     *,
-    targets: Belief | Targets | None = None,
-    given: Belief | Targets | None = None,
+    targets: Belief | Targets[Belief] | None = None,
+    given: Belief | Targets[Belief] | None = None,
     labels: Any = None,
     exclude: Any = None,
     seed: int | torch.Generator = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Selection:
     """The k points to take next, as ids of the user's data, best first.
 
     `targets` is the belief about the inputs that matter (or `natsel.Targets`, with weights or labels), from the same
-    draws; objectives such as EPIG need it. `given` is the belief about points already held, on which objectives such as
-    LogDet condition. `exclude` holds ids that must not be picked (ids the belief does not know
+    draws; objectives such as EPIG need it. `given` is the belief about points already held, labelled or not yet, whose
+    labels count as seen. `exclude` holds ids that must not be picked (ids the belief does not know
     are no error); the same `seed` gives the same selection. `progress` is called with 1 after each pick of a search
     that builds its batch step by step.
 
@@ -71,24 +69,24 @@ def select(
     """
     chosen = resolve(method)
     _check_belief(belief)
-    lacking = missing(chosen, type(belief))
     generator = _generator(seed)
     allowed_N = _allowed(belief, exclude)
     k = _checked_k(k, allowed_N)
-    reading = _reading(belief, targets, given, labels, generator)
-    state = read(chosen.objective, belief, reading)
+    context = _context(belief, targets, given, labels, generator)
+    lacking = missing(chosen, type(belief), context.passed)
     if lacking:
         raise ValueError(_refusal(chosen, belief, lacking))
-    if progress is not None and Capability.GAINS in chosen.search.needs:
-        _watch(state, progress, k)
-    picks = chosen.search(state, k, allowed_N, generator)
+    state, reading, approximations = read_and_warn(chosen.objective, belief, context, chosen.search.needs)
+    picks = chosen.search(state, k, allowed_N, generator, progress)
     return Selection(
         indices=belief.ids_N[picks.positions.to(belief.device)].cpu().numpy(),
         scores=picks.scores,
         total=picks.total,
         warnings=(
-            *_belief_warnings(chosen, belief),
-            *getattr(state, "warnings", ()),
+            *belief.warnings,
+            *approximations,
+            *_draw_warnings(reading, belief),
+            *state.warnings,
             *_pick_warnings(chosen, state, picks),
             *picks.notes,
         ),
@@ -98,6 +96,7 @@ def select(
         perturbed=picks.perturbed,
         gaps=picks.gaps,
         gap_errors=picks.gap_errors,
+        weights=picks.weights,
     )
 
 
@@ -122,27 +121,24 @@ def _generator(seed: int | torch.Generator) -> torch.Generator:
         raise ValueError(f"seed: expected an integer below 2**63 or a torch.Generator, found {seed!r}") from None
 
 
-def _reading(
+def _context(
     belief: Belief,
-    targets: Belief | Targets | None,
-    given: Belief | Targets | None,
+    targets: Belief | Targets[Belief] | None,
+    given: Belief | Targets[Belief] | None,
     labels: Any,
     generator: torch.Generator,
-) -> Reading:
+) -> Context[Belief]:
     wanted = None if targets is None else Targets.of(targets)
     held = _held(given)
     if labels is None:
-        return Reading(wanted, None, generator, held)
-    if isinstance(belief, CategoricalSamples):
-        labels_N = class_labels(as_integers(labels, "labels").to(belief.device), len(belief), belief.shape[2])
-    else:
-        labels_N = as_tensor(labels, "labels").to(belief.device)
+        return Context(wanted, None, generator, held)
+    labels_N = belief.checked_labels(labels, "labels")
     if labels_N.shape != (len(belief),):
         raise ValueError(f"labels: expected one for each of {len(belief)} points, found shape {tuple(labels_N.shape)}")
-    return Reading(wanted, labels_N, generator, held)
+    return Context(wanted, labels_N, generator, held)
 
 
-def _held(given: Belief | Targets | None) -> Targets | None:
+def _held(given: Belief | Targets[Belief] | None) -> Targets[Belief] | None:
     if given is not None and not isinstance(given, Belief | Targets):
         raise ValueError(
             f"given: expected the belief about points already held, found {type(given).__name__}; slice a belief, as in"
@@ -185,38 +181,21 @@ def _refusal(method: Method, belief: Belief, lacking: Capability) -> str:
             if not missing(Method(method.objective, m.search), type(belief))
         }
     )
-    wants = " and ".join(flag.name.lower() for flag in lacking if flag.name)
     return (
-        f"search: {type(method.search).__name__} needs {wants}, which {type(method.objective).__name__} on"
+        f"search: {type(method.search).__name__} needs {lacking.words}, which {type(method.objective).__name__} on"
         f" {type(belief).__name__} does not offer; use {', '.join(able)}"
     )
 
 
-def _watch(state: Any, progress: Callable[[int], None], k: int) -> None:
-    """Report every point a state takes, up to k: a search may take more and drop some again."""
-    add, left = state.add, k
-
-    def counted(position: int) -> float:
-        nonlocal left
-        gain: float = add(position)
-        if left > 0:
-            left -= 1
-            progress(1)
-        return gain
-
-    state.add = counted
+def _draw_warnings(reading: Reading, belief: Belief) -> tuple[str, ...]:
+    if belief.n_draws == 1 and reading.facts.needs_draws:
+        return ("one draw: nothing can be learned about the parameters from a single draw; every gain is 0",)
+    return ()
 
 
-def _belief_warnings(method: Method, belief: Belief) -> tuple[str, ...]:
-    draws, known = getattr(belief, "log_weights_K", None), tuple(getattr(belief, "warnings", ()))
-    if draws is not None and draws.shape[0] == 1 and method.facts.needs_draws:
-        return (*known, "one draw: nothing can be learned about the parameters from a single draw; every gain is 0")
-    return known
-
-
-def _pick_warnings(method: Method, state: Any, picks: Picks) -> tuple[str, ...]:
+def _pick_warnings(method: Method, state: State, picks: Picks) -> tuple[str, ...]:
     warnings: list[str] = []
-    if Capability.GAINS in method.search.needs:
+    if Capability.GAINS in method.search.needs and has_gains(state):
         warnings += exhausted(picks.total, state.total + state.remaining - picks.total)
     if picks.gaps is not None and picks.gap_errors is not None:
         noisy = ((picks.gap_errors > 0) & (picks.gaps < 2 * picks.gap_errors)).nonzero().squeeze(1) + 1
@@ -224,13 +203,17 @@ def _pick_warnings(method: Method, state: Any, picks: Picks) -> tuple[str, ...]:
             named = ", ".join(map(str, noisy[:8].tolist())) + (" …" if len(noisy) > 8 else "")
             warnings.append(
                 f"decided by noise: {'picks' if len(noisy) > 1 else 'pick'} {named} led the runner-up by less than two"
-                f" standard errors; {_with_more_rows(method.objective)} tells them apart better"
+                f" standard errors{_with_more_rows(method.objective)}"
             )
     return tuple(warnings)
 
 
-def _with_more_rows(objective: Any) -> str:
-    """The same objective with four times the rows, written as a user would."""
-    more = replace(objective, rows=4 * objective.rows)
+def _with_more_rows(objective: Objective) -> str:
+    """The same objective with four times the rows, written as a user would; nothing where it has none."""
+    options = {field.name: getattr(objective, field.name) for field in fields(objective)}
+    if "rows" not in options:
+        return ""
+    more = type(objective)(**options | {"rows": 4 * options["rows"]})
     changed = [field.name for field in fields(more) if getattr(more, field.name) != field.default]
-    return f"{type(more).__name__}({', '.join(f'{name}={getattr(more, name)!r}' for name in changed)})"
+    written = ", ".join(f"{name}={getattr(more, name)!r}" for name in changed)
+    return f"; {type(more).__name__}({written}) tells them apart better"

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief
+from natsel.beliefs.base import NoView
+from natsel.capabilities import State, has_gains
 from natsel.choose.methods import Method
-from natsel.objectives import EIG, ExpectedEntropy, Reading, offers, read
+from natsel.objectives import EIG, Context, ExpectedEntropy, Objective, read, route
 
 
 def exhausted(total: float, remaining: float) -> tuple[str, ...]:
@@ -39,11 +41,12 @@ class Pick:
 
     id: int
     score: float
-    gain: float
-    epistemic: float
+    gain: float | None
+    epistemic: float | None
+    """None, like gain and overlap, where the belief does not say what a label would tell about the parameters."""
     aleatoric: float | None
     """None where the belief does not say how noisy labels are: weight space."""
-    overlap: float
+    overlap: float | None
 
 
 @dataclass(frozen=True)
@@ -52,20 +55,31 @@ class Explanation:
 
     method: str
     picks: tuple[Pick, ...]
-    information: float
-    """I[Y_batch; Ω]: what all the labels together are expected to tell, in nats."""
+    information: float | None
+    """I[Y_batch; Ω]: what all the labels together are expected to tell, in nats; None where that is not available."""
     warnings: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """What the labels of all picks tell together."""
+        if self.information is None:
+            return "what labels tell about the parameters is not available from this belief"
+        alone = sum(pick.epistemic or 0.0 for pick in self.picks)
+        return f"their labels tell {self.information:.4f} nats together, {alone:.4f} if they did not overlap"
 
     def __str__(self) -> str:
         head = f"{'id':>10} {'score':>9} {'gain':>9} {'epistemic':>9} {'aleatoric':>9} {'overlap':>9}"
         lines = [
-            f"{p.id:>10} {p.score:9.4f} {p.gain:9.4f} {p.epistemic:9.4f}"
-            f" {'–' if p.aleatoric is None else f'{p.aleatoric:.4f}':>9} {p.overlap:9.4f}"
-            for p in self.picks
+            f"{pick.id:>10} "
+            + " ".join(
+                "–".rjust(9) if value is None else f"{value:9.4f}"
+                for value in (pick.score, pick.gain, pick.epistemic, pick.aleatoric, pick.overlap)
+            )
+            for pick in self.picks
         ]
-        alone = sum(pick.epistemic for pick in self.picks)
-        foot = f"{self.method}: {self.information:.4f} nats together, {alone:.4f} if the points did not overlap"
-        return "\n".join([head, *lines, foot, *(f"! {warning}" for warning in self.warnings)])
+        return "\n".join(
+            [head, *lines, f"{self.method}: {self.summary}", *(f"! {warning}" for warning in self.warnings)]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +101,8 @@ class Selection:
     perturbed: Tensor | None = field(default=None, repr=False)
     gaps: Tensor | None = field(default=None, repr=False)
     gap_errors: Tensor | None = field(default=None, repr=False)
+    weights: Tensor | None = field(default=None, repr=False)
+    """How much each pick counts, where the search says so; the same id may then come twice."""
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -104,12 +120,15 @@ class Selection:
         """
         if len(self) == 0:
             return Explanation(self.method.name, (), 0.0, self.warnings)
-        reading = Reading(None, None, torch.Generator().manual_seed(0))
-        picked = getattr(self.picked, "teacher", self.picked)  # a model compared with its students speaks for itself
-        state = read(EIG(), picked, reading)
+        aleatoric = _scores(ExpectedEntropy(), self.picked)
+        state = _state(EIG(), self.picked)
+        if state is None or not has_gains(state):
+            picks = tuple(
+                Pick(id, score, None, None, noise, None)
+                for id, score, noise in zip(self.indices.tolist(), self.scores.tolist(), aleatoric, strict=True)
+            )
+            return Explanation(self.method.name, picks, None, self.warnings)
         epistemic = state.scores().tolist()
-        noisy = offers(ExpectedEntropy, type(picked)) is not None
-        aleatoric = read(ExpectedEntropy(), picked, reading).scores().tolist() if noisy else [None] * len(self)
         gains = [max(0.0, state.add(position)) for position in range(len(self))]
         picks = tuple(
             Pick(id, score, gain, alone, noise, max(0.0, alone - gain))
@@ -119,3 +138,28 @@ class Selection:
         )
         warnings = dict.fromkeys((*self.warnings, *exhausted(state.total, state.remaining)))
         return Explanation(self.method.name, picks, state.total, tuple(warnings))
+
+
+def uncertainty_split(belief: Belief) -> tuple[list[float | None], list[float | None]]:
+    """Epistemic and aleatoric uncertainty of each point in nats; None where the belief does not say.
+
+    >>> from natsel import ClassProbabilities
+    >>> uncertainty_split(ClassProbabilities.from_probs([[0.5, 0.5]]))
+    ([None], [None])
+    """
+    return _scores(EIG(), belief), _scores(ExpectedEntropy(), belief)
+
+
+def _state(objective: Objective, belief: Belief) -> State | None:
+    """The state of an objective that needs nothing but the belief, None where it cannot be read."""
+    if route(type(objective), type(belief)) is None:
+        return None
+    try:
+        return read(objective, belief, Context(None, None, torch.Generator().manual_seed(0)))
+    except NoView:
+        return None
+
+
+def _scores(objective: Objective, belief: Belief) -> list[float | None]:
+    state = _state(objective, belief)
+    return [None] * len(belief) if state is None else state.scores().tolist()

@@ -39,7 +39,15 @@ def _natsel(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
     ] = False,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Import a module that brings methods of its own; may be given twice."),
+    ] = None,
 ) -> None:
+    if plugin:
+        from natsel.plugins import load_for_this_command
+
+        load_for_this_command(*plugin)
     if context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -13,17 +13,20 @@ A method is an objective, read from a belief, maximised by a search. `natsel met
 
 ## Objectives × beliefs
 
-exact: the score is the quantity. ≤ or ≥: it is a bound, below or above it. ≈: the quantity of the normal with the same
-moments. ●: a score that is no information quantity. An empty cell: the objective cannot be read from that belief.
+exact: the score is the quantity. ≤ or ≥: it is a bound, below or above it. ≈: an approximation of the quantity. ●: a
+score that is no information quantity. In brackets: the belief is read as another one on the way (`Belief.views()`), and
+what is approximated there is named in the warnings of the selection. An empty cell: the objective cannot be read from
+that belief.
 
 """
 _NAMED = """
 ## Named methods
 
 Each is one objective with one search, on the beliefs of its row above that offer what the search needs. Any other pair
-is `natsel.Method(objective, search)`, and is accepted wherever a name is.
+is `natsel.Method(objective, search)`, and is accepted wherever a name is; `natsel.register` gives it a name.
 
 """
+_CELLS = {"exact": "exact", "lower": "≤", "upper": "≥", "approximate": "≈"}
 
 
 def grid_page() -> str:
@@ -32,45 +35,44 @@ def grid_page() -> str:
     >>> grid_page().startswith("# The grid")
     True
     """
-    from natsel import methods
-    from natsel.objectives import SERVES
+    from natsel.beliefs.base import kinds
+    from natsel.choose import METHODS
+    from natsel.objectives import READINGS
 
-    beliefs = sorted({belief for _, belief in SERVES}, key=lambda belief: belief.__name__)
-    objectives = sorted({objective for objective, _ in SERVES}, key=lambda objective: objective.__name__)
+    own = [belief for belief in kinds() if belief.__module__.startswith("natsel.")]
+    beliefs = sorted(own, key=lambda belief: belief.__name__)
+    objectives = sorted({objective for objective, _ in READINGS}, key=lambda objective: objective.__name__)
     cells = [
         [objective.__name__, f"`{objective.facts.quantity}`", *(_cell(objective, belief) for belief in beliefs)]
         for objective in objectives
+        if objective.__module__.startswith("natsel.")
     ]
-    found = sorted(methods().values(), key=lambda method: method.name)
+    found = sorted(METHODS.values(), key=lambda method: method.name)
     head = ["objective", "quantity", *(belief.__name__ for belief in beliefs)]
-    named = _table(["method", "objective", "search", "needs", "source"], [_row(method) for method in found])
+    rows = [_row(method) for method in found if type(method.objective).__module__.startswith("natsel.")]
+    named = _table(["method", "objective", "search", "needs", "source"], rows)
     return _HEAD + _table(head, cells) + _NAMED + named
 
 
 def _cell(objective: "type[Objective]", belief: "type[Belief]") -> str:
     """What the score of an objective is on a belief."""
-    from natsel.objectives import offers
+    from natsel.objectives import route
 
-    facts = objective.facts
-    if offers(objective, belief) is None:
+    found = route(objective, belief)
+    if found is None:
         return ""
-    if facts.expression is None:
-        return "●"
-    if belief in facts.approximate:
-        return "≈"
-    own = [bound for bound in facts.bounds if bound.expression == facts.expression and bound.holds(belief)]
-    return {"lower": "≤", "upper": "≥"}[own[0].direction] if own else "exact"
+    cell = "●" if objective.facts.expression is None else _CELLS[found.reading.facts.guarantee]
+    return f"({'≈' if found.warnings and cell == 'exact' else cell})" if found.views else cell
 
 
 def _row(method: "Method") -> list[str]:
-    facts, search = method.facts, method.search
+    search = method.search
     beta = getattr(search, "beta", None)
-    needs = [name for name, needed in (("labels", facts.needs_labels), ("targets", facts.needs_targets)) if needed]
     return [
         f"`{method.name}`",
         type(method.objective).__name__,
         type(search).__name__ + ("" if beta is None else f", β = {beta:g}"),
-        ", ".join(needs),
+        ", ".join(method.needs.words),
         method.source,
     ]
 

@@ -11,7 +11,7 @@ from natsel.cli.output import print_json
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from natsel import Method
+    from natsel import Belief, Method
     from natsel.objectives import Bound
 
 NAME = "methods"
@@ -45,7 +45,6 @@ def command(
 def describe(method: "Method") -> dict[str, Any]:
     """A method as plain values."""
     facts = method.facts
-    needs = {"labels": facts.needs_labels, "targets": facts.needs_targets, "gradients": facts.needs_gradients}
     return {
         "name": method.name,
         "objective": type(method.objective).__name__,
@@ -54,7 +53,8 @@ def describe(method: "Method") -> dict[str, Any]:
         "joint_expression": facts.joint_expression(2),
         "jointly": facts.jointly,
         "reason": facts.reason,
-        "bounds": [_bound(bound) for bound in facts.bounds],
+        "units": facts.units,
+        "needs": method.needs.words,
         "search": type(method.search).__name__,
         "beta": getattr(method.search, "beta", None),
         "parameters": {
@@ -62,17 +62,32 @@ def describe(method: "Method") -> dict[str, Any]:
             for part in (method.objective, method.search)
             for field in fields(part)  # type: ignore[arg-type]
         },
-        "beliefs": [belief.__name__ for belief in method.beliefs],
-        "monotone": facts.monotone,
-        "submodular": facts.submodular,
-        "nonnegative": facts.nonnegative,
-        "bound": facts.bound,
-        "units": facts.units,
-        "needs": [name for name, needed in needs.items() if needed],
-        "cost": facts.cost,
+        "beliefs": {belief.__name__: _pair(method, belief) for belief in method.beliefs},
         "source": method.source,
         "aliases": list(method.aliases),
         "note": method.note,
+    }
+
+
+def _pair(method: "Method", belief: "type[Belief]") -> dict[str, Any]:
+    """What is true of the method's objective on a kind of belief, as plain values."""
+    from natsel.objectives import routes
+
+    needs = method.search.needs
+    found = next(route for route in routes(type(method.objective), belief) if not needs & ~route.reading.offers)
+    facts = found.reading.facts
+    return {
+        "read_as": [view.kind.__name__ for view in found.views],
+        "approximations": list(found.warnings),
+        "guarantee": facts.guarantee,
+        "why": facts.why,
+        "bounds": [_bound(bound) for bound in facts.bounds],
+        "needs": facts.needs.words,
+        "takes": [word for word in facts.accepts.words if word not in facts.needs.words],
+        "monotone": facts.monotone,
+        "submodular": facts.submodular,
+        "nonnegative": facts.nonnegative,
+        "cost": facts.cost,
     }
 
 
@@ -104,7 +119,6 @@ def _bound(bound: "Bound") -> dict[str, Any]:
         "inequality": str(bound),
         "expression": bound.expression,
         "direction": bound.direction,
-        "beliefs": [belief.__name__ for belief in bound.beliefs],
         "vanishes": bound.vanishes,
         "why": bound.why,
     }
@@ -115,33 +129,39 @@ def _search(entry: dict[str, Any]) -> str:
 
 
 def _facts(entry: dict[str, Any]) -> str:
-    shape = [name for name in ("monotone", "submodular") if entry[name]]
     parts = [
         f"in {entry['units']}" if entry["units"] != "none" else "no units",
-        ", ".join(shape) or "no guarantee for batches",
-        *(["exact"] if entry["expression"] and not entry["bounds"] else []),
         *([f"needs {', '.join(entry['needs'])}"] if entry["needs"] else []),
-        f"cost {entry['cost']}",
-        f"from {', '.join(entry['beliefs'])}",
     ]
     return " · ".join(parts)
 
 
 def _against(entry: dict[str, Any]) -> list[str]:
-    """How the score stands against exact quantities: nothing to say where it is one on every belief."""
+    """How the score stands against exact quantities on each belief, beliefs of which the same is true on one line."""
     lines = [] if entry["expression"] else [f"not an information quantity: {entry['reason']}"]
-    for bound in entry["bounds"]:
-        where = f" from {', '.join(bound['beliefs'])}" if bound["beliefs"] else ""
+    alike: dict[str, list[str]] = {}
+    for belief, pair in entry["beliefs"].items():
+        shape = [name for name in ("monotone", "submodular") if pair[name]]
+        parts = [
+            *([pair["guarantee"] if pair["guarantee"] in ("exact", "approximate") else f"{pair['guarantee']} bound"]
+              if entry["expression"] else []),
+            *([f"read as {pair['read_as'][-1]}"] if pair["read_as"] else []),
+            ", ".join(shape) or "no guarantee for batches",
+            f"cost {pair['cost']}",
+        ]  # fmt: skip
+        alike.setdefault(" · ".join(parts), []).append(belief)
+    lines += [f"from {', '.join(beliefs)}: {said}" for said, beliefs in alike.items()]
+    for bound in {str(bound): bound for pair in entry["beliefs"].values() for bound in pair["bounds"]}.values():
         both = "; both are 0 at the same points" if bound["vanishes"] else ""
-        lines.append(f"{bound['inequality']}{where}: {bound['why']}{both}")
+        lines.append(f"{bound['inequality']}: {bound['why']}{both}")
     return lines
 
 
-def _about(entry: dict[str, Any], usual: list[str]) -> str:
+def _about(entry: dict[str, Any], usual: dict[str, Any]) -> str:
     parts = [entry["source"]]
     if entry["aliases"]:
         parts.append(f"also {', '.join(entry['aliases'])}")
-    if entry["beliefs"] != usual:
+    if list(entry["beliefs"]) != list(usual):
         parts.append(f"from {', '.join(entry['beliefs'])} only")
     if entry["note"]:
         parts.append(entry["note"])

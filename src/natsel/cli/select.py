@@ -44,7 +44,7 @@ def command(
     ] = None,
     given: Annotated[
         Path | None,
-        typer.Option(help="Predictions for points already held, in the same format (logdet, logdet-cmi)."),
+        typer.Option(help="Predictions for points already held, in the same format; their labels count as seen."),
     ] = None,
     exclude: Annotated[
         Path | None, typer.Option(help="A file of ids not to pick, one integer per line; # starts a comment.")
@@ -104,12 +104,11 @@ def read_ids(path: Path) -> list[int]:
 
 def read_labels(path: Path, belief: "Belief", name: str) -> list[float]:
     """The labels in a file, one per line in the order of the points, or lines of id,label in any order."""
-    from natsel.beliefs import CategoricalSamples
     from natsel.containers import readable
 
     with readable(path):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    read: Any = int if isinstance(belief, CategoricalSamples) else float
+    read = belief.label_type
     values: list[float] = []
     pairs: list[tuple[int, float]] = []
     for number, line in enumerate(lines, start=1):
@@ -175,13 +174,6 @@ def _select(
     from natsel.capabilities import Capability
     from natsel.choose import resolve
 
-    facts = resolve(method).facts
-    if facts.needs_targets and known["targets"] is None:
-        raise ValueError(f"{method} asks what is learned about targets; pass their predictions as --targets FILE")
-    if facts.needs_labels and known["labels"] is None:
-        raise ValueError(f"{method} weighs labels that are known; pass them as --labels FILE")
-    if facts.needs_given and known["given"] is None:
-        raise ValueError(f"{method} asks what points add to others; pass predictions for those as --given FILE")
     if Capability.GAINS not in resolve(method).search.needs:
         return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed)
     with progress(k, method) as step:
@@ -217,9 +209,6 @@ def _show(selection: "Selection", explanation: "Explanation | None", out: Path |
     total = f"total {selection.total:.4f}" + ("" if units == "none" else f" {units}")
     console.print(f"[bold]{selection.method.name}[/bold]: {len(selection)} picks, {total}")
     if explanation is not None:
-        alone = sum(pick.epistemic for pick in explanation.picks)
-        console.print(
-            f"their labels tell {explanation.information:.4f} nats together, {alone:.4f} if they did not overlap"
-        )
+        console.print(explanation.summary)
     if out is not None:
         console.print(f"written to {out}", markup=False, soft_wrap=True)

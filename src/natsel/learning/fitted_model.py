@@ -4,30 +4,27 @@ A fit is named by a revision, the number of label changes before it. Within a ru
 order and the seed of the fit, derive(seed, "fit", revision), and so the fit itself.
 """
 
-import copy
-import inspect
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs import Belief, ClassProbabilities, seen_as
 from natsel.data.examples import Examples
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
-from natsel.evaluation.of_belief import evaluate, predictive
+from natsel.evaluation.of_belief import evaluate
 from natsel.learning.arguments import as_examples
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
+from natsel.models.adapter import ModelAdapter
 from natsel.models.consistency import check_consistent
-from natsel.models.conversion import as_model
-from natsel.models.joint_beliefs import believe_both
-from natsel.models.protocol import Model, checked_belief
+from natsel.models.protocol import Model
 from natsel.progress import ProgressBar
 from natsel.seeds import derive
-from natsel.store import State
+from natsel.store import RunState
 
 
 class FittedModel:
@@ -36,9 +33,11 @@ class FittedModel:
     def __init__(
         self, model: Any, pool: Pool, *, seed: int, validation: Any, test: Any, checkpoints: bool, bars: bool, junk: str
     ) -> None:
-        self.model: Model = as_model(model)
+        self._adapter = ModelAdapter(model)
+        self.model = self._adapter.model
+        """The user's model, or the model of natsel that it was wrapped into."""
         self.seed, self.checkpoints, self.bars = seed, checkpoints, bars
-        if getattr(self.model, "regression", False) is True:
+        if self._adapter.regression:
             pool.expect_numbers()
         self.validation, self.test = as_examples(validation, "validation", pool), as_examples(test, "test", pool)
         self.teaches_junk = teaches_junk(junk, self.model, pool)
@@ -46,8 +45,8 @@ class FittedModel:
         """The revision of the labels that the model knows; 0 before the first fit."""
         self.labelled: Examples | None = None
         """The examples that the model was fitted to."""
-        self._known_consistent = type(self.model).__module__.split(".")[0] == "natsel"
-        if checkpoints and not (hasattr(self.model, "weights") and hasattr(self.model, "load_weights")):
+        self._known_consistent = False
+        if checkpoints and not self._adapter.keeps_weights:
             raise ValueError(f"checkpoints: {type(self.model).__name__} cannot give its weights; leave checkpoints out")
 
     def fit_and_evaluate(self, record: RunRecord) -> None:
@@ -62,7 +61,7 @@ class FittedModel:
         self.revision, self.labelled = 0, None  # a fit that fails leaves no model
         started = perf_counter()
         self._fit(labelled, revision, record)
-        if not self._known_consistent:
+        if not (self._known_consistent or self._adapter.consistent_by_design):
             check_consistent(self.believe, record.pool.inputs_of(record.pool.ids[:2]))
             self._known_consistent = True
         self.revision, self.labelled = revision, labelled
@@ -72,30 +71,31 @@ class FittedModel:
         metrics: dict[str, float] = {}
         if self.test is not None:
             started = perf_counter()
-            predict = getattr(self.model, "predictive", self.model.believe)  # without draws, where a model can
-            belief = checked_belief(self._calling(predict, "believe")(self.test.inputs), self.test.inputs)
+            with self._bar("believe") as bar:
+                belief = self._adapter.predictive(self.test.inputs, progress=bar)
             metrics = evaluate(belief, self.test.labels)
             seconds["evaluate"] = perf_counter() - started
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row for each."""
-        return checked_belief(self._calling(self.model.believe, "believe")(inputs), inputs)
+        with self._bar("believe") as bar:
+            return self._adapter.believe(inputs, progress=bar)
 
     def believe_both(self, inputs: Any, targets: Any) -> tuple[Belief, Belief]:
         """What the model believes about inputs and about targets, with the same draws for both."""
-        return believe_both(self.model, inputs, targets, calling=partial(self._calling, label="believe"))
+        with self._bar("believe") as bar:
+            return self._adapter.believe_both(inputs, targets, progress=bar)
 
     def fit_copy(self, examples: Examples, seed: int) -> Model:
         """A copy of the model, fitted to other examples; the model itself is left as it is."""
-        model = copy.copy(self.model)
-        self._call_fit(model, examples, f"fit a student to {len(examples)} labels", seed)
-        return model
+        student = self._adapter.copy()
+        with self._bar(f"fit a student to {len(examples)} labels") as bar:
+            return student.fit(examples, self.validation, seed=seed, progress=bar).model
 
     def makes_one_draw(self, record: RunRecord) -> bool:
         """Whether the model's belief is a single draw, whose gain is 0 whatever is asked."""
-        log_weights_K = getattr(self.believe(record.pool.inputs_of(record.pool.ids[:1])), "log_weights_K", None)
-        return log_weights_K is not None and len(log_weights_K) == 1
+        return self.believe(record.pool.inputs_of(record.pool.ids[:1])).n_draws == 1
 
     def predictions(self, points: int, record: RunRecord) -> list[Array]:
         """The classes that each fit so far predicted for the same random part of the pool, kept in the journal."""
@@ -104,26 +104,26 @@ class FittedModel:
         if self.revision and self.revision not in kept:
             rng = np.random.default_rng(derive(self.seed, "predictions"))
             positions = np.sort(rng.choice(len(pool), min(points, len(pool)), replace=False))
-            belief = self.believe(pool.inputs_of(pool.ids[positions]))
-            if not isinstance(belief, CategoricalSamples):
+            seen = seen_as(self.believe(pool.inputs_of(pool.ids[positions])), ClassProbabilities)
+            if seen is None:
                 raise ValueError("stop: Stabilised compares classes; for numbers use GainBelow or a budget")
-            journal.keep(record.run, kind, self.revision, {"classes": predictive(belief).argmax(-1)})
+            journal.keep(record.run, kind, self.revision, {"classes": seen.log_probs_N_C.argmax(-1)})
             kept.append(self.revision)
         found = [journal.fetch(record.run, kind, revision) for revision in kept]
         return [tensors["classes"].numpy() for tensors in found if tensors is not None]
 
-    def _revision_of(self, state: State) -> int:
+    def _revision_of(self, state: RunState) -> int:
         """What names a fit: the revision of the labels. Where points that were set aside teach as well, each of them
         counts once and each label change twice: a label for a point that was set aside then makes a new name too.
         """
         return 2 * state.revision + len(state.skipped) if self.teaches_junk and state.revision else state.revision
 
-    def _examples(self, record: RunRecord, state: State) -> Examples:
+    def _examples(self, record: RunRecord, state: RunState) -> Examples:
         """What the model is to learn from."""
         labelled = self._with_all_classes(record.labelled(state), state, len(record.pool))
         return with_set_aside(labelled, record.pool, state) if self.teaches_junk else labelled
 
-    def _with_all_classes(self, labelled: Examples, state: State, points: int) -> Examples:
+    def _with_all_classes(self, labelled: Examples, state: RunState, points: int) -> Examples:
         """Examples whose classes, where they have no names, are numbered up to the largest that the labels, the
         validation or the test examples mention: a model must know of classes it has no example of.
         """
@@ -137,46 +137,23 @@ class FittedModel:
 
     def _fit(self, labelled: Examples, revision: int, record: RunRecord) -> None:
         """Fit the model, or load the weights that were kept of this fit."""
-        model: Any = self.model
         if self.checkpoints:
             weights = record.journal.fetch(record.run, "weights", revision)
             if weights is not None:
-                model.load_weights(weights)
+                self._adapter.load_weights(weights)
                 return
-        self._call_fit(model, labelled, f"fit to {len(labelled)} labels", derive(self.seed, "fit", revision))
+        with self._bar(f"fit to {len(labelled)} labels") as bar:
+            seed = derive(self.seed, "fit", revision)
+            self._adapter.fit(labelled, self.validation, seed=seed, progress=bar)
         if self.checkpoints:
-            record.journal.keep(record.run, "weights", revision, model.weights())
+            record.journal.keep(record.run, "weights", revision, self._adapter.weights())
 
-    def _call_fit(self, model: Any, examples: Examples, label: str, seed: int) -> None:
-        """Call a model's `fit`, with the validation examples and the seed where it takes them."""
-        fit = self._calling(model.fit, label, seed=seed)
-        if _takes_validation(model.fit):
-            fit(examples, self.validation)
-        else:
-            fit(examples)
-
-    def _calling(self, function: Any, label: str, **offered: Any) -> Callable[..., Any]:
-        """A function with those of the keywords offered that it takes, and with a bar where bars are wanted."""
-        takes = inspect.signature(function).parameters
-        anything = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
-        given = {name: value for name, value in offered.items() if anything or name in takes}
-        if not self.bars or "progress" not in takes:
-            return partial(function, **given)
-
-        def call(*arguments: Any) -> Any:
-            bar = ProgressBar(label)
-            try:
-                return function(*arguments, progress=bar, **given)
-            finally:
+    @contextmanager
+    def _bar(self, label: str) -> Iterator[ProgressBar | None]:
+        """A bar for work that is wiped when the work ends, or None where no bars are wanted."""
+        bar = ProgressBar(label) if self.bars else None
+        try:
+            yield bar
+        finally:
+            if bar is not None:
                 bar.wipe()
-
-        return call
-
-
-def _takes_validation(fit: Any) -> bool:
-    """Whether a model's fit takes validation examples after the labelled ones."""
-    kinds = inspect.Parameter
-    takes = inspect.signature(fit).parameters.values()
-    places = [one for one in takes if one.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    more = [one for one in places[1:2] if one.name not in ("seed", "progress")]
-    return bool(more) or any(one.kind is kinds.VAR_POSITIONAL for one in takes)

@@ -30,8 +30,8 @@ import torch
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
-from natsel.beliefs.two_models import TwoModels
-from natsel.choose import METHODS, Method, Selection, resolve, score, select
+from natsel.choose import METHODS, Method, Selection, resolve, select
+from natsel.choose.selection import uncertainty_split
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
@@ -45,8 +45,6 @@ from natsel.learning.students import believe_with_students
 from natsel.learning.target_sources import most_targets, targets_for
 from natsel.learning.terms import in_the_form_of, refuse_other_pool, terms_of
 from natsel.models.protocol import Model, Progress
-from natsel.objectives import EIG, ExpectedEntropy, Random, offers
-from natsel.objectives.jepig import TaughtJEPIG
 from natsel.seeds import derive
 from natsel.store import Acquisition, Ask, Journal, Round, Stop
 
@@ -299,7 +297,7 @@ class ActiveLearner:
         """Choose again as long as another client is quicker with one of the ids."""
         self._fitted.fit_and_evaluate(self._record)
         belief: Belief | None = None
-        targets: Targets | None = None
+        targets: Targets[Belief] | None = None
         seconds = {"believe": 0.0, "select": 0.0} if self._fitted.revision else {}
         while True:
             state, free_ids = self._record.state, self._record.free_ids()
@@ -326,8 +324,6 @@ class ActiveLearner:
                 seconds["select"] += perf_counter() - started
             if count == 0:
                 return selection
-            if isinstance(selection.picked, TwoModels):  # what is reported is about the model, not its students
-                selection = replace(selection, picked=selection.picked.teacher)
             if 0 < len(selection) < k:
                 warning = f"{len(selection)} of {k} points: there are no more to hand out"
                 selection = replace(selection, warnings=(*selection.warnings, warning))
@@ -335,7 +331,7 @@ class ActiveLearner:
             if self._record.ask(ask, limit):
                 return selection
 
-    def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets | None]:
+    def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets[Belief] | None]:
         """What the model believes about points of the pool and, where the method looks at targets, about those of one
         batch: with the same draws for both. Students that JEPIG compares the model with are made here.
         """
@@ -343,9 +339,10 @@ class ActiveLearner:
         if self.targets is None:
             return self._fitted.believe(inputs).with_ids(ids), None
         targets = self.targets.draw(self.pool, seed, most=most_targets(self._fitted.believe(inputs[:1])))
-        if isinstance(self.method.objective, TaughtJEPIG):
+        teaching = self.method.objective.teaching
+        if teaching is not None:
             target_inputs = targets.chosen(self._fitted.believe)
-            both = believe_with_students(self.method.objective, self._fitted, inputs, target_inputs, seed)
+            both = believe_with_students(teaching, self._fitted, inputs, target_inputs, seed)
             return both.with_ids(ids), None
         ours, theirs = self._fitted.believe_both(inputs, targets.inputs)
         return ours.with_ids(ids), targets.believed(theirs)
@@ -373,7 +370,7 @@ class ActiveLearner:
         with self._lock:
             rounds = self.history
             asks = sorted((ask for one in rounds for ask in one.asks), key=lambda ask: ask.number)
-            is_gain = isinstance(self.method.objective, EIG)  # then a score is a gain; else each pick is taken alone
+            is_gain = self.method.facts.about_parameters  # then a score is a gain; else each pick is taken alone
             gains = [pick.score if is_gain else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
             known = [gain for gain in gains if gain is not None]
             gain = float(np.mean(known)) if known else None
@@ -385,6 +382,7 @@ class ActiveLearner:
                 gain=gain,
                 predictions=lambda points: self._fitted.predictions(points, self._record),
                 n_skipped=len(self._record.state.skipped),
+                gain_available=not asks or not asks[-1].revision or bool(known),
             )
             reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
             return next(reasons, ("", None))
@@ -399,7 +397,7 @@ def part_looked_at(free_ids: Array, method: Method, k: int, candidates: int | No
     >>> len(part_looked_at(np.arange(5), METHODS["random"], 2, None, seed=0))
     2
     """
-    count = k if isinstance(method.objective, Random) else max(k, candidates or len(free_ids))
+    count = max(k, candidates or len(free_ids)) if method.facts.reads_belief else k
     if count >= len(free_ids):
         return free_ids
     return free_ids[np.sort(np.random.default_rng(seed).choice(len(free_ids), count, replace=False))]
@@ -425,13 +423,10 @@ def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selectio
 
 def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str, float], who: str) -> Ask:
     """What the journal keeps of a selection: each pick with its score and the split of its uncertainty in nats."""
-    count = len(selection)
+    nothing: list[float | None] = [None] * len(selection)
     cold = COLD in selection.warnings
-    splits = [
-        [None] * count if cold or not offers(kind, type(selection.picked)) else score(name, selection.picked).tolist()
-        for kind, name in ((EIG, "bald"), (ExpectedEntropy, "aleatoric"))
-    ]
-    scores = [None] * count if cold else selection.scores.tolist()
+    splits = (nothing, nothing) if cold else uncertainty_split(selection.picked)
+    scores = nothing if cold else selection.scores.tolist()
     picks = zip(selection.indices.tolist(), scores, *splits, strict=True)
     return Ask(
         picks=tuple(Acquisition(*pick) for pick in picks),

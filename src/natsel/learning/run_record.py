@@ -15,7 +15,7 @@ from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.learning.client_names import ClientNames
-from natsel.store import Ask, Journal, State, Terms
+from natsel.store import Ask, Journal, RunState, Terms
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ class RunRecord:
         self.lock = threading.RLock()
         before, aside = pool.labelled_ids.tolist(), pool.ignored_ids.tolist()
         values = pool.labels_of(before).tolist()
-        self.state: State = journal.begin(run, terms)
+        self.state: RunState = journal.begin(run, terms)
         if not trusted:
             self._refuse_other_inputs()
         digests = pool.digests_of(before)
@@ -54,7 +54,7 @@ class RunRecord:
         """The number of the run in its journal."""
         return self.state.run
 
-    def catch_up(self) -> State:
+    def catch_up(self) -> RunState:
         """Take in what anybody committed since the last call, and show it in the pool. The state is returned."""
         with self.lock:
             state = self.state
@@ -66,7 +66,7 @@ class RunRecord:
             state.changed.clear()
             return state
 
-    def snapshot(self) -> State:
+    def snapshot(self) -> RunState:
         """A copy of the state after everything that was committed; it does not change any more."""
         with self.lock:
             state = self.catch_up()
@@ -86,7 +86,7 @@ class RunRecord:
         free_N[self.pool.position_of(taken)] = False
         return self.pool.ids[free_N]
 
-    def labelled(self, state: State | None = None) -> Examples:
+    def labelled(self, state: RunState | None = None) -> Examples:
         """Inputs and labels in the order first told, of the state given or of the present one."""
         label_of = (state or self.snapshot()).values
         ids, values = list(label_of), list(label_of.values())

@@ -18,7 +18,7 @@ from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.models.dropout.dropout import Dropout
 from natsel.models.networks.ensemble import Ensemble
-from natsel.store import Round, State
+from natsel.store import Round, RunState
 
 
 def teaches_junk(junk: Any, model: Any, pool: Pool) -> bool:
@@ -38,7 +38,7 @@ def teaches_junk(junk: Any, model: Any, pool: Pool) -> bool:
     return bool(junk == "expose")
 
 
-def with_set_aside(labelled: Examples, pool: Pool, state: State) -> Examples:
+def with_set_aside(labelled: Examples, pool: Pool, state: RunState) -> Examples:
     """The labelled examples and the points that were set aside, with soft labels: 1 for the class of a labelled point,
     1/C for every class of a point that was set aside.
     """

@@ -43,6 +43,8 @@ class View:
     """
     n_skipped: int = 0
     """How many points were set aside."""
+    gain_available: bool = True
+    """Whether the model's belief says what a label tells about the parameters."""
 
 
 Rule = Callable[[View], str | None]
@@ -129,6 +131,11 @@ class GainBelow:
             raise ValueError(
                 "stop: GainBelow needs a model of several draws, for the gain of a single one is always 0; use a"
                 " committee such as natsel.models.Sklearn(estimator, members=20), or another rule"
+            )
+        if not view.gain_available:
+            raise ValueError(
+                "stop: GainBelow needs to know what a label tells about the parameters, which this model's belief does"
+                " not say; use a model of several draws, or another rule"
             )
         if view.gain is None or not view.gain < self.nats:
             return None

@@ -17,31 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs import Belief, CategoricalSamples, ClassProbabilities, seen_as
 from natsel.beliefs.two_models import TwoModels
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
-from natsel.information import log_mean
 from natsel.learning.fitted_model import FittedModel
 from natsel.models.dropout.dropout import Dropout
 from natsel.models.networks.ensemble import Ensemble
-from natsel.objectives.jepig import TaughtJEPIG
+from natsel.objectives.objective import Teaching
 from natsel.seeds import derive
 
 Array = np.ndarray[Any, Any]
 
 
-def believe_with_students(
-    objective: TaughtJEPIG, fitted: FittedModel, inputs: Any, targets: Any, seed: int
-) -> TwoModels:
+def believe_with_students(teaching: Teaching, fitted: FittedModel, inputs: Any, targets: Any, seed: int) -> TwoModels:
     """What the fitted model, and students that were taught the targets, believe about inputs."""
     labelled = fitted.labelled
-    assert labelled is not None
+    if labelled is None:
+        raise ValueError("model: it has not been fitted to any labels yet; tell some first")
     ours = about_classes(fitted.believe(inputs))
     students = []
-    for number in range(objective.students):
+    for number in range(teaching.students):
         lesson = derive(seed, "student", number)
-        if objective.by == "distil":
+        if teaching.by == "distil":
             rows = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(targets[:])])
             student: Any = distil(fitted.model, rows, fitted.believe(rows), seed=lesson)
         else:
@@ -66,21 +64,22 @@ def distil(model: Any, inputs: Any, teacher: Belief, *, seed: int = 0) -> Dropou
             f"model: {type(model).__name__} cannot learn soft labels; use natsel.models.Dropout or Ensemble, or"
             " retrain on pseudo-labels"
         )
-    if not isinstance(teacher, CategoricalSamples):
-        raise ValueError(f"teacher: expected a belief about classes, found {type(teacher).__name__}")
     if len(teacher) != len(inputs):
         raise ValueError(f"teacher: it believes about {len(teacher)} inputs, found {len(inputs)}; pass those")
     student = copy.copy(model)
     return student.fit(Examples(as_numpy(inputs[:]), soft_labels(teacher)), seed=seed)
 
 
-def soft_labels(teacher: CategoricalSamples) -> Array:
+def soft_labels(teacher: Belief) -> Array:
     """The mean predictions of a belief as rows of probabilities, [N, C] in float64.
 
     >>> soft_labels(CategoricalSamples.from_probs([[[1.0, 0.0], [0.0, 1.0]]])).tolist()
     [[0.5, 0.5]]
     """
-    soft_N_C = log_mean(teacher.log_probs_N_K_C, teacher.log_weights_K).exp().double().cpu().numpy()
+    seen = seen_as(teacher, ClassProbabilities)
+    if seen is None:
+        raise ValueError(f"teacher: expected a belief about classes, found {type(teacher).__name__}; pass one")
+    soft_N_C = seen.log_probs_N_C.exp().double().cpu().numpy()
     found: Array = soft_N_C / soft_N_C.sum(1, keepdims=True)
     return found
 
@@ -114,8 +113,9 @@ def extended(labelled: Examples, inputs: Any, labels: Array) -> Examples:
 
 def about_classes(belief: Belief) -> CategoricalSamples:
     """A belief about classes; any other is refused."""
-    if not isinstance(belief, CategoricalSamples):
+    seen = seen_as(belief, CategoricalSamples)
+    if seen is None:
         raise ValueError(
             f"method: JEPIG by students compares beliefs about classes, found {type(belief).__name__}; use jepig"
         )
-    return belief
+    return seen

@@ -19,17 +19,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs import Belief, ClassProbabilities, seen_as
 from natsel.beliefs.targets import Targets
 from natsel.choose import Method
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
-from natsel.evaluation.of_belief import predictive
 from natsel.information.priors import checked_prior, class_prior_weights
 from natsel.learning.arguments import as_count
 from natsel.memory import memory_budget
-from natsel.objectives.jepig import JEPIG, TaughtJEPIG
+from natsel.objectives import Argument
 
 Array = np.ndarray[Any, Any]
 Stream = Callable[[int, int], Any]
@@ -192,16 +191,17 @@ class DrawnTargets:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def believed(self, belief: Belief) -> Targets:
+    def believed(self, belief: Belief) -> Targets[Belief]:
         """Targets, from what the model believes about the inputs drawn.
 
+        >>> from natsel import CategoricalSamples
         >>> drawn = TargetInputs([[0.0], [1.0]], class_prior=[1.0, 0.0]).draw(Pool([[0.0]]), seed=0)
         >>> drawn.believed(CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.3, 0.7]]])).weights_M
         tensor([1.5000, 0.5000], dtype=torch.float64)
         """
-        weights_M = self._prior_weights(belief)
-        if weights_M is None:
+        if self.source.class_prior is None:
             return Targets(belief, self.weights, self.labels)
+        weights_M = self._prior_weights(belief)
         if not self.source.resample:
             return Targets(belief, weights_M, self.labels)
         positions = self._resampled(weights_M)
@@ -217,19 +217,15 @@ class DrawnTargets:
         """
         if self.source.class_prior is None:
             return self.inputs
-        weights_M = self._prior_weights(believe(self.inputs))
-        assert weights_M is not None
-        return self.inputs[self._resampled(weights_M)]
+        return self.inputs[self._resampled(self._prior_weights(believe(self.inputs)))]
 
-    def _prior_weights(self, belief: Belief) -> Tensor | None:
-        prior = self.source.class_prior
-        if prior is None:
-            return None
-        if not isinstance(belief, CategoricalSamples):
+    def _prior_weights(self, belief: Belief) -> Tensor:
+        classes = seen_as(belief, ClassProbabilities)
+        if classes is None:
             raise ValueError(
                 f"targets: class_prior weighs classes, but the model believes {type(belief).__name__}; pass weights"
             )
-        return class_prior_weights(predictive(belief).exp(), torch.tensor(prior))
+        return class_prior_weights(classes.log_probs_N_C.exp(), torch.tensor(self.source.class_prior))
 
     def _resampled(self, weights_M: Tensor) -> Array:
         shares = weights_M.cpu().numpy()
@@ -237,11 +233,9 @@ class DrawnTargets:
         return rng.choice(len(shares), self.count, p=shares / shares.sum())
 
 
-def _repeated(belief: Any, positions: Array) -> Any:
+def _repeated(belief: Belief, positions: Array) -> Belief:
     """The belief at positions, of which some may come twice: each row is a target of its own, under a new id."""
-    rows = torch.from_numpy(positions).to(belief.device)
-    ids_N = torch.arange(len(rows), device=belief.device)
-    return belief._trusted(log_probs_N_K_C=belief.log_probs_N_K_C[rows], ids_N=ids_N)
+    return belief[torch.from_numpy(positions)].with_ids(np.arange(len(positions)))
 
 
 def targets_for(method: Method, targets: Any) -> TargetInputs | None:
@@ -253,12 +247,12 @@ def targets_for(method: Method, targets: Any) -> TargetInputs | None:
     True
     """
     given = None if targets is None else TargetInputs.of(targets)
-    if method.facts.needs_labels:
+    if Argument.LABELS in method.needs:
         raise ValueError(
             f"method: {method.name} weighs labels that are known, and a learner asks because they are not; choose one"
             " that needs no labels"
         )
-    if not method.facts.needs_targets and not isinstance(method.objective, TaughtJEPIG):
+    if Argument.TARGETS not in method.needs and method.objective.teaching is None:
         return None
     if given is None:
         raise ValueError(
@@ -267,12 +261,13 @@ def targets_for(method: Method, targets: Any) -> TargetInputs | None:
         )
     weighted = given.weights is not None or given.class_prior is not None
     # A joint of all targets knows no weights: they decide how often a target is drawn.
-    return replace(given, resample=True) if weighted and isinstance(method.objective, JEPIG | TaughtJEPIG) else given
+    return replace(given, resample=True) if weighted and method.facts.joint_targets else given
 
 
 def most_targets(one: Belief) -> int:
     """How many targets fit a quarter of the memory budget, from a belief about some inputs.
 
+    >>> from natsel import CategoricalSamples
     >>> most_targets(CategoricalSamples.from_probs([[[0.5, 0.5]]], ids_N=[0])) > 1000
     True
     """

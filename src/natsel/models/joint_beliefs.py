@@ -7,21 +7,19 @@ joint draws over the inputs of one call, so that pool and targets have to be in 
 docs/theory/epig-jepig.md, 1 and 6.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.targets import check_shared
-from natsel.models.protocol import Model, Together, checked_belief
-
-Calling = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Makes of a function the one that is called in its place, for example with a bar that shows how far it is."""
+from natsel.models.protocol import Model, Progress, Together, checked_belief
 
 
 def believe_both(
-    model: Model, pool_inputs: Any, target_inputs: Any, *, calling: Calling = lambda function: function
+    model: Model, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
 ) -> tuple[Belief, Belief]:
     """What a fitted model believes about pool and targets, under the same draws; refused where they are not.
+
+    `progress` is for a model that takes it.
 
     >>> import numpy as np
     >>> from natsel.data import Examples
@@ -33,10 +31,11 @@ def believe_both(
     """
     if len(target_inputs) == 0:
         raise ValueError("targets: found none, and without them nothing says what is worth learning; pass some")
+    keywords: dict[str, Any] = {} if progress is None else {"progress": progress}
     if isinstance(model, Together):
-        pool, targets = calling(model.believe_together)(pool_inputs, target_inputs)
+        pool, targets = model.believe_together(pool_inputs, target_inputs, **keywords)
     else:
-        pool, targets = (calling(model.believe)(inputs) for inputs in (pool_inputs, target_inputs))
+        pool, targets = (model.believe(inputs, **keywords) for inputs in (pool_inputs, target_inputs))
     ours = checked_belief(pool, pool_inputs, "inputs of the pool")
     theirs = checked_belief(targets, target_inputs, "targets")
     check_shared(ours, Targets(theirs))

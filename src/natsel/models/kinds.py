@@ -4,8 +4,8 @@
     kind = "last-layer"        →        KINDS["last-layer"].build({"structure": "diagonal"}, facts)
     structure = "diagonal"
 
-This is the only table of kinds: the schema of recipes reads `Kind.options`, and runs call `Kind.build`. Options that a
-recipe leaves out get their default here. Nothing is imported before a model is built.
+This is the only table of kinds, and `register_kind` adds to it: the schema of recipes reads `Kind.options`, and runs
+call `Kind.build`. Options that a recipe leaves out get their default here. Nothing is imported before a model is built.
 """
 
 from collections.abc import Callable, Mapping
@@ -82,6 +82,20 @@ class Kind:
                     f" {wanted}"
                 )
         return self.make(values, facts)
+
+
+def register_kind(name: str, kind: Kind) -> None:
+    """Give recipes another kind of model: `kind = "name"` in `[model]`.
+
+    >>> register_kind("my-forest", KINDS["forest"])
+    >>> KINDS.pop("my-forest") is KINDS["forest"]
+    True
+    """
+    if not isinstance(kind, Kind):
+        raise ValueError(f"kind: expected natsel.models.kinds.Kind, found {type(kind).__name__}; make one first")
+    if name in KINDS:
+        raise ValueError(f"name: {name!r} is a kind of model already; choose another name")
+    KINDS[name] = kind
 
 
 def _dropout(options: Mapping[str, Any], facts: DataFacts) -> Any:

@@ -20,7 +20,11 @@ Progress = Callable[[int, int], None]
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything with `fit` and `believe`. The keyword `seed` of `fit` is optional: it is passed where it is taken."""
+    """Anything with `fit` and `believe`. The keyword `seed` of `fit` is optional: it is passed where it is taken.
+
+    A class that says `consistent_draws = True` promises that its draws are the same for every input of a call; those
+    of others are tested once (natsel.models.consistency). All that a model may offer beside: natsel.models.adapter.
+    """
 
     def fit(self, labelled: Examples, validation: Examples | None = None) -> Any: ...
 

@@ -35,20 +35,12 @@ class Grounded(OneGradient):
 class FacilityLocation(Grounded, Objective):
     """How alike every point of the pool is to its most similar one in the set.
 
-    >>> FacilityLocation(ground=1000).facts.submodular
-    True
+    >>> FacilityLocation(ground=1000).facts.units
+    'similarity'
     """
 
     facts: ClassVar[Facts] = Facts(
-        "Σ max s",
-        reason="a sum of similarities, no information quantity",
-        monotone=True,
-        submodular=True,
-        takes_given=True,
-        one_gradient=True,
-        pool_wide=True,
-        units="similarity",
-        cost="N²·(C + D)",
+        "Σ max s", reason="a sum of similarities, no information quantity", units="similarity"
     )
 
 
@@ -63,51 +55,44 @@ class SetCover(Grounded, Objective):
     cosine: bool = True
     threshold: float = 0.5
 
-    facts: ClassVar[Facts] = replace(
-        FacilityLocation.facts,
-        quantity="# covered",
-        reason="a count of points, no information quantity",
-        units="points",
-    )
+    facts: ClassVar[Facts] = Facts("# covered", reason="a count of points, no information quantity", units="points")
 
 
 @dataclass(frozen=True)
 class FLVMI(Grounded, Objective):
     """Facility location where only what the targets are similar to counts, up to `eta` times their similarity.
 
-    >>> FLVMI().facts.needs_targets
-    True
+    >>> FLVMI(eta=2.0).eta
+    2.0
     """
 
     eta: float = 1.0
 
-    facts: ClassVar[Facts] = replace(FacilityLocation.facts, quantity="Σ min(max s, max s*)", needs_targets=True)
+    facts: ClassVar[Facts] = replace(FacilityLocation.facts, quantity="Σ min(max s, max s*)")
 
 
 @dataclass(frozen=True)
 class SetCoverMI(Grounded, Objective):
     """How many points of the pool are covered by the set and by the targets.
 
-    >>> SetCoverMI().facts.submodular
-    True
+    >>> SetCoverMI().facts.units
+    'points'
     """
 
     cosine: bool = True
     threshold: float = 0.5
 
-    facts: ClassVar[Facts] = replace(SetCover.facts, quantity="# covered twice", needs_targets=True)
+    facts: ClassVar[Facts] = replace(SetCover.facts, quantity="# covered twice")
 
 
 @dataclass(frozen=True)
 class FLQMI(OneGradient, Objective):
     """How alike the targets are to the set, and `eta` times how alike the points of the set are to a target.
 
-    >>> FLQMI(eta=0.5).facts.pool_wide
-    False
+    >>> FLQMI(eta=0.5).eta
+    0.5
     """
 
     eta: float = 1.0
 
-    facts: ClassVar[Facts] = replace(
-        FLVMI.facts, quantity="Σ* max s + Σ max s*", takes_given=False, pool_wide=False, cost="N·M·(C + D)"
-    )
+    facts: ClassVar[Facts] = replace(FacilityLocation.facts, quantity="Σ* max s + Σ max s*")

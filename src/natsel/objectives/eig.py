@@ -3,8 +3,8 @@
     I[Y; Ω | x] = H[Y | x] − E_ω H[Y | x, ω]                        one point
     I[Y_1..Y_b; Ω | x_1..x_b] = H[Y_1..Y_b] − Σ_i E_ω H[Y_i | ω]     a batch (BatchBALD)
 
-Monotone and submodular in the set of points; K draws cannot tell more than ln K. How it is read from categorical
-draws and from Gaussian beliefs stands in the two files beside this one.
+Monotone and submodular in the set of points; K draws cannot tell more than ln K. How it is read from draws, from
+jointly Gaussian points and in weight space stands on the shelves of `readings`.
 docs/theory/information-quantities.md, 13; Lindley 1956; Houlsby et al. 2011;
 docs/theory/batchbald.md, 3; Kirsch et al. 2019.
 """
@@ -12,8 +12,7 @@ docs/theory/batchbald.md, 3; Kirsch et al. 2019.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.objective import MOMENTS, Bound, Facts, Objective
+from natsel.objectives.objective import Facts, Objective
 from natsel.options import check_options
 
 
@@ -24,23 +23,13 @@ class EIG(Objective):
     `rows` is how many weighted posteriors a batch on categorical draws may hold: more are slower and less noisy, and
     a batch whose label combinations all fit is exact. Gaussian draws are moment-matched, an upper bound.
 
-    >>> EIG().facts.submodular
-    True
+    >>> EIG().facts.expression
+    'I[Y;Omega|x,D]'
     """
 
     rows: int = 4096
 
-    facts: ClassVar[Facts] = Facts(
-        "I[Y;W|x]",
-        expression="I[Y;Omega|x,D]",
-        jointly=True,
-        disagreement=True,
-        bounds=(Bound("I[Y;Omega|x,D]", "upper", (GaussianSamples,), why=MOMENTS),),
-        approximate=(FisherFactors, FisherRows),
-        monotone=True,
-        submodular=True,
-        cost="N·K·C, a batch k·N·C·K·rows at most",
-    )
+    facts: ClassVar[Facts] = Facts("I[Y;W|x]", expression="I[Y;Omega|x,D]", jointly=True)
 
     def __post_init__(self) -> None:
         check_options(self, rows=1)

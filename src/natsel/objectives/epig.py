@@ -18,8 +18,7 @@ docs/theory/weight-space.md, 5; Kirsch & Gal 2022.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
-from natsel.objectives.objective import Bound, Facts, Objective
+from natsel.objectives.objective import Facts, Objective
 from natsel.options import check_options
 
 
@@ -31,21 +30,13 @@ class EPIG(Objective):
     the pool once. The first pick, and every point by itself, is exact. Gaussian draws are moment-matched, which may lie
     above or below the mixture's own value.
 
-    >>> EPIG().facts.needs_targets
-    True
+    >>> EPIG().facts.expression
+    'I[Y;Ystar|x,xstar,D]'
     """
 
     rows: int = 64
 
-    facts: ClassVar[Facts] = Facts(
-        "I[Y;Y*|x,x*]",
-        expression="I[Y;Ystar|x,xstar,D]",
-        jointly=True,
-        needs_targets=True,
-        monotone=True,
-        approximate=(GaussianSamples, FisherFactors, FisherRows),
-        cost="N·M·K·C², the k best of N in about N·C·K²",
-    )
+    facts: ClassVar[Facts] = Facts("I[Y;Y*|x,x*]", expression="I[Y;Ystar|x,xstar,D]", jointly=True)
 
     def __post_init__(self) -> None:
         check_options(self, rows=1)
@@ -55,15 +46,13 @@ class EPIG(Objective):
 class EPIGChi2(Objective):
     """EPIG to second order in how far draws differ, at a cost that does not depend on the number of targets.
 
-    >>> EPIGChi2().facts.cost
-    'N·C·K²'
+    >>> EPIGChi2().facts.quantity
+    'χ²(Y,Y*|x,x*)/2'
     """
 
     facts: ClassVar[Facts] = Facts(
         "χ²(Y,Y*|x,x*)/2",
         reason="the second-order term of I[Y;Ystar|x,xstar,D]; that is never more than twice this",
-        needs_targets=True,
-        cost="N·C·K²",
     )
 
 
@@ -71,22 +60,11 @@ class EPIGChi2(Objective):
 class EPIGJensen(Objective):
     """Information about the average target: EPIG's cheap upper bound in weight space.
 
-    >>> EPIGJensen().facts.needs_targets
-    True
+    >>> EPIGJensen().facts.units
+    'nats'
     """
 
     facts: ClassVar[Facts] = Facts(
         "I[Y;Y*…|x,x*…] of targets seen through M times their noise",
         reason="an upper bound on the mean over targets of I[Y;Ystar|x,xstar,D]",
-        bounds=(
-            Bound(
-                "I[Y;Ystar|x,xstar,D]",
-                "upper",
-                (GaussianFeatures,),
-                why="information is concave in what targets tell (Jensen)",
-            ),
-        ),
-        needs_targets=True,
-        monotone=True,
-        cost="N·P² + M·P², or N·M·R² where targets are few",
     )

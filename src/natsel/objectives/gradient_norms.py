@@ -19,14 +19,14 @@ from natsel.objectives.objective import Facts, Objective
 class EGL(Objective):
     """Expected gradient length under the model's own prediction; the trace of the Fisher information where squared.
 
-    >>> EGL().facts.needs_labels
-    False
+    >>> EGL().facts.units
+    'none'
     """
 
     squared: bool = True
 
     facts: ClassVar[Facts] = Facts(
-        "tr F", reason="a squared length of gradients, in units of the weights", units="none", cost="N·(C + D)"
+        "tr F", reason="a squared length of gradients, in units of the weights", units="none"
     )
 
 
@@ -34,19 +34,13 @@ class EGL(Objective):
 class GraNd(Objective):
     """The length of the gradient under the known label.
 
-    >>> GraNd(squared=True).facts.needs_labels
-    True
+    >>> GraNd(squared=True).facts.quantity
+    '|g_y|'
     """
 
     squared: bool = False
 
-    facts: ClassVar[Facts] = Facts(
-        "|g_y|",
-        reason="a length of gradients, in units of the weights",
-        needs_labels=True,
-        units="none",
-        cost="N·(C + D)",
-    )
+    facts: ClassVar[Facts] = Facts("|g_y|", reason="a length of gradients, in units of the weights", units="none")
 
 
 @dataclass(frozen=True)
@@ -57,6 +51,4 @@ class EL2N(Objective):
     'probability'
     """
 
-    facts: ClassVar[Facts] = Facts(
-        "E |p(y|x,W) − e_y|", reason="a distance of probabilities", needs_labels=True, units="probability"
-    )
+    facts: ClassVar[Facts] = Facts("E |p(y|x,W) − e_y|", reason="a distance of probabilities", units="probability")

@@ -2,6 +2,7 @@
 
     FisherFactors      g = (π − e_y) ⊗ x        y: the likeliest label, one drawn from the prediction, or the true one
     FisherRows         g = the one row of a point
+    CategoricalSamples g_k = √w_k (p_k(y|x) / p̄(y|x) − 1)       the gradient of ln p(y|x) in the weights of the draws
     GaussianFeatures   g = φ / √noise
 
 The precision that a Fisher belief carries is not looked at: these are the methods of an uninformative posterior, in
@@ -13,6 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from natsel.objectives.objective import NOTHING, Argument
 from natsel.options import check_options
 
 Label = Literal["hard", "sampled", "true"]
@@ -37,6 +39,6 @@ class OneGradient:
                 raise ValueError(f"{name}: expected a positive number, found {value!r}; the default is 1 or less")
 
     @property
-    def takes_labels(self) -> bool:
-        """Whether gradients are taken under known labels."""
-        return self.label == "true"
+    def needs(self) -> Argument:
+        """Known labels, where gradients are taken under true ones."""
+        return Argument.LABELS if self.label == "true" else NOTHING

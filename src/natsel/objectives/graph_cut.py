@@ -22,22 +22,13 @@ _REASON = "a sum of similarities, no information quantity"
 class GraphCut(OneGradient, Objective):
     """Likeness to the pool less `penalty` times the likeness within the set.
 
-    >>> GraphCut(penalty=0.5).facts.pool_wide
-    True
+    >>> GraphCut(penalty=0.5).facts.units
+    'similarity'
     """
 
     penalty: float = 0.4
 
-    facts: ClassVar[Facts] = Facts(
-        "Σ s − λ Σ s",
-        reason=_REASON,
-        takes_given=True,
-        one_gradient=True,
-        pool_wide=True,
-        nonnegative=False,
-        units="similarity",
-        cost="N·C·D + N·k·(C + D)",
-    )
+    facts: ClassVar[Facts] = Facts("Σ s − λ Σ s", reason=_REASON, units="similarity")
 
 
 @dataclass(frozen=True)
@@ -50,11 +41,4 @@ class GCMI(OneGradient, Objective):
 
     penalty: float = 0.4
 
-    facts: ClassVar[Facts] = replace(
-        GraphCut.facts,
-        quantity="2λ Σ s*",
-        needs_targets=True,
-        takes_given=False,
-        pool_wide=False,
-        cost="(N + M)·C·D",
-    )
+    facts: ClassVar[Facts] = replace(GraphCut.facts, quantity="2λ Σ s*")

@@ -18,8 +18,7 @@ docs/theory/epig-jepig.md, 7.2 and 8.
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from natsel.beliefs import FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.objective import Facts, Objective
+from natsel.objectives.objective import Facts, Objective, Teaching
 from natsel.options import check_options
 
 
@@ -29,20 +28,14 @@ class JEPIG(Objective):
 
     `rows` is how many labellings of the targets are followed, as weighted posteriors; exact where all of them fit.
 
-    >>> JEPIG().facts.needs_targets
-    True
+    >>> JEPIG().facts.expression
+    'I[Y;Ystars|x,xstars,D]'
     """
 
     rows: int = 4096
 
     facts: ClassVar[Facts] = Facts(
-        "I[Y;Y*…|x,x*…]",
-        expression="I[Y;Ystars|x,xstars,D]",
-        jointly=True,
-        approximate=(GaussianSamples, FisherFactors, FisherRows),
-        needs_targets=True,
-        monotone=True,
-        cost="M·K·C·rows + N·K·C·rows",
+        "I[Y;Y*…|x,x*…]", expression="I[Y;Ystars|x,xstars,D]", jointly=True, joint_targets=True
     )
 
     def __post_init__(self) -> None:
@@ -55,8 +48,8 @@ class TaughtJEPIG(Objective):
 
     `students` is how many are made; self-distillation needs one. `rows` are those of EIG, for batches.
 
-    >>> TaughtJEPIG("retrain", students=3).facts.nonnegative
-    False
+    >>> TaughtJEPIG("retrain", students=3).students
+    3
     """
 
     by: Literal["distil", "retrain"] = "distil"
@@ -66,10 +59,13 @@ class TaughtJEPIG(Objective):
     facts: ClassVar[Facts] = Facts(
         "I[Y;W|x] − I[Y;W'|x]",
         reason="a difference between two models that estimates I[Y;Ystars|x,xstars,D]; it may be negative",
-        disagreement=True,
-        nonnegative=False,
-        cost="a training for each student, then twice BALD",
+        joint_targets=True,
     )
 
     def __post_init__(self) -> None:
         check_options(self, students=1, rows=1)
+
+    @property
+    def teaching(self) -> Teaching:
+        """The students that the model is compared with."""
+        return Teaching(self.by, self.students)

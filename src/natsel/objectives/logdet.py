@@ -11,7 +11,7 @@ two pivots of incremental Cholesky factors (`conditioned`); values are worked ou
 docs/theory/weight-space.md, 8 and 9.6; SIMILAR and PRISM: Kothawade et al. 2021, 2022.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from natsel.objectives.gradient_options import OneGradient
@@ -24,20 +24,14 @@ class LogDet(OneGradient, Objective):
 
     `label` says under which label gradients are taken, `cosine` makes all of them equally long.
 
-    >>> LogDet(cosine=True).facts.submodular
-    True
+    >>> LogDet(cosine=True).ridge
+    1.0
     """
 
     ridge: float = 1.0
 
     facts: ClassVar[Facts] = Facts(
-        "ln det(I + S)",
-        reason="twice the information gain of a model with one gradient per point",
-        monotone=True,
-        submodular=True,
-        takes_given=True,
-        one_gradient=True,
-        cost="N·k·(C + D)",
+        "ln det(I + S)", reason="twice the information gain of a model with one gradient per point"
     )
 
 
@@ -45,19 +39,15 @@ class LogDet(OneGradient, Objective):
 class LogDetMI(LogDet):
     """What the gradients of a set tell about those of the targets: log-determinant mutual information.
 
-    >>> LogDetMI().facts.needs_targets
-    True
+    >>> LogDetMI().facts.units
+    'nats'
     """
 
     eta: float = 1.0
 
-    facts: ClassVar[Facts] = replace(
-        LogDet.facts,
-        quantity="ln det(I + S) + ln det(I + S*) − ln det(I + S∪S*)",
+    facts: ClassVar[Facts] = Facts(
+        "ln det(I + S) + ln det(I + S*) − ln det(I + S∪S*)",
         reason="twice the joint predictive information gain of a model with one gradient per point",
-        needs_targets=True,
-        submodular=False,
-        cost="N·(M + k)·(C + D + M)",
     )
 
     def __post_init__(self) -> None:
@@ -70,13 +60,8 @@ class LogDetMI(LogDet):
 class LogDetCMI(LogDetMI):
     """LogDetMI beyond points already held: what the gradients of a set tell about the targets that those do not.
 
-    >>> LogDetCMI().facts.needs_given
-    True
+    >>> LogDetCMI().facts.quantity
+    'LogDetMI given points held'
     """
 
-    facts: ClassVar[Facts] = replace(
-        LogDetMI.facts,
-        quantity="LogDetMI given points held",
-        reason=f"{LogDetMI.facts.reason}, beyond points held",
-        needs_given=True,
-    )
+    facts: ClassVar[Facts] = Facts("LogDetMI given points held", reason=f"{LogDetMI.facts.reason}, beyond points held")

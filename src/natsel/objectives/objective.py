@@ -1,27 +1,40 @@
-"""The objective axis: what is wanted, stated as facts, and the table (objective, belief) → state.
+"""The objective axis: what is wanted. An objective is a frozen value without data.
 
-An objective is a frozen value without data. Reading it from a belief gives a state that scores points and, where the
-objective is defined on sets, gives gains conditional on the points added so far. `@serves(Objective, Belief)` enters a
-state class in the table; searches run on any state that offers what they need.
-
-Objectives say what they are in the notation of `natsel.calculus`: the exact quantity as an expression, or
-why there is none, and on which side of an exact quantity the score lies.
+It says what its score is in the notation of `natsel.calculus`: the exact quantity as an expression, or why there is
+none, in which unit, and which inequalities hold between the score and an exact quantity wherever it is read. What is
+true of one objective on one kind of belief stands with its reading (`natsel.objectives.reading`).
 docs/theory/information-quantities.md, 3 and 4 (the notation) and 13 (scores).
 """
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from enum import Flag, auto
+from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, Targets
-from natsel.beliefs.targets import check_shared
-from natsel.capabilities import Capability
 from natsel.options import check_options
+
+
+class Argument(Flag):
+    """What a score may be read with, besides the belief: arguments of `select` and `score`."""
+
+    LABELS = auto()  # known labels of the points
+    TARGETS = auto()  # the belief about inputs that matter
+    GIVEN = auto()  # the belief about points already held
+
+    @property
+    def words(self) -> list[str]:
+        """The names of the arguments.
+
+        >>> (Argument.LABELS | Argument.TARGETS).words
+        ['labels', 'targets']
+        """
+        return [flag.name.lower() for flag in self if flag.name]
+
+
+NOTHING = Argument(0)
 
 
 @dataclass(frozen=True)
@@ -36,8 +49,6 @@ class Bound:
     """The exact quantity, in the notation of the calculus."""
     direction: Literal["lower", "upper"]
     """Where the score lies: an upper bound is never below the quantity."""
-    beliefs: tuple[type[Belief], ...] = ()
-    """The beliefs on which it holds; none named: all from which the objective is read."""
     factor: float = 1.0
     power: int = 1
     classes: int = 0
@@ -49,14 +60,11 @@ class Bound:
     def side(self, scores_N: Tensor, classes: int) -> Tensor:
         """What bounds the quantity, in nats: factor · C^classes · score^power.
 
+        >>> import torch
         >>> Bound("H[Y|x,D]", "lower", factor=2.0).side(torch.tensor([0.25]), classes=3)
         tensor([0.5000])
         """
         return self.factor * float(classes) ** self.classes * scores_N**self.power
-
-    def holds(self, belief: type[Belief]) -> bool:
-        """Whether the bound is claimed on this kind of belief."""
-        return not self.beliefs or belief in self.beliefs
 
     def __str__(self) -> str:
         score = "score" + {1: "", 2: "²"}.get(self.power, f"^{self.power}")
@@ -68,51 +76,28 @@ class Bound:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an objective needs and guarantees; shown by `natsel methods`, and every claim is verified by the tests."""
+    """What an objective is, on whatever belief; shown by `natsel methods`, and every claim is verified by the tests."""
 
     quantity: str
-    """What the score is, as short as it can be said; the score equals it, or bounds it as `bound` says."""
+    """What the score is, as short as it can be said."""
     expression: str | None = None
     """The exact quantity of one point in the notation of the calculus: `natsel.info(expression).on(belief)`."""
     jointly: bool = False
     """Whether a set is worth the quantity of all its labels together; else it is worth the sum over its points."""
     reason: str = ""
     """Why there is no expression, where there is none."""
-    bounds: tuple[Bound, ...] = ()
-    """On which side of an exact quantity the score lies, where it is not that quantity."""
-    approximate: tuple[type[Belief], ...] = ()
-    """The beliefs from which the score is the expression of the normal with their moments, on neither side of it."""
-    needs_labels: bool = False
-    label_free: tuple[type[Belief], ...] = ()
-    """The beliefs on which known labels tell what unknown ones would: they are asked for, and change nothing."""
-    needs_targets: bool = False
-    needs_gradients: bool = False
-    takes_given: bool = False
-    """Whether points already held (`given=`) are counted as taken before the first."""
-    needs_given: bool = False
-    one_gradient: bool = False
-    """Whether a point is a single gradient: beliefs with several rows per point are refused."""
-    pool_wide: bool = False
-    """Whether a set is worth what it does for all points of the pool, also for those that may not be picked."""
-    disagreement: bool = False
-    """Whether the score is what draws of the parameters disagree in."""
-    nonnegative: bool = True
-    monotone: bool = False
-    """Adding a point never lowers the value of a set."""
-    submodular: bool = False
-    """A point never gains from others having been added: lazy greedy is valid, and greedy reaches 1 − 1/e."""
     units: Literal["nats", "probability", "label units", "similarity", "points", "none"] = "nats"
-    cost: str = "N·K·C"
+    """The unit of the score; "none" where it has no meaning but its order."""
+
+    joint_targets: bool = False
+    """Whether all targets are taken together, so that they cannot be weighed one by one."""
+    reads_belief: bool = True
+    """Whether the score depends on the belief at all."""
 
     @property
-    def bound(self) -> Literal["exact", "lower", "upper"]:
-        """Where the score lies against its own expression on beliefs on which it is not exact (see `bounds`)."""
-        return next((bound.direction for bound in self.bounds if bound.expression == self.expression), "exact")
-
-    @property
-    def needs_draws(self) -> bool:
-        """Whether a single draw scores 0 everywhere: what is learnt about targets is learnt through the draws too."""
-        return self.disagreement or self.needs_targets
+    def about_parameters(self) -> bool:
+        """Whether the score is what a label is expected to tell about the parameters."""
+        return self.expression == "I[Y;Omega|x,D]"
 
     def joint_expression(self, size: int) -> str | None:
         """The exact value of a set of points numbered from 1, None where there is no expression.
@@ -132,11 +117,16 @@ class Facts:
         return " + ".join(_POINT.sub(rf"\g<0>{point}", self.expression) for point in points)
 
 
-# Why scores of Gaussian draws are upper bounds.
-MOMENTS = "no law with the mixture's moments has more entropy than the normal"
-
 # The names in an expression that belong to a point: its label, untied or observed, and its input.
 _POINT = re.compile(r"\b[Yyx]\b")
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """Students that a learner has to teach before an objective can be read."""
+
+    by: Literal["distil", "retrain"]
+    students: int
 
 
 @dataclass(frozen=True)
@@ -149,82 +139,11 @@ class Objective:
         check_options(self)
 
     @property
-    def takes_labels(self) -> bool:
-        """Whether known labels of the points go into the score."""
-        return self.facts.needs_labels
+    def needs(self) -> Argument:
+        """What this value needs beyond what every reading of its class does: labels, for gradients under true ones."""
+        return NOTHING
 
-
-@dataclass(frozen=True)
-class Reading:
-    """What a state is made from besides the belief: targets, labels, points held, the source of random numbers."""
-
-    targets: Targets | None
-    labels_N: Tensor | None
-    generator: torch.Generator
-    given: Targets | None = None
-    """The belief about points already held, with their labels where known."""
-
-
-State = TypeVar("State", bound=type)
-SERVES: dict[tuple[type[Objective], type[Belief]], Any] = {}
-
-
-def serves(objective: type[Objective], *beliefs: type[Belief]) -> Callable[[State], State]:
-    """Enter a state class as the way to read an objective from these beliefs."""
-
-    def enter(state: State) -> State:
-        for belief in beliefs:
-            SERVES[objective, belief] = state
-        return state
-
-    return enter
-
-
-def offers(objective: type[Objective], belief: type[Belief]) -> Capability | None:
-    """What a search may ask of this pair, or None if the objective cannot be read from the belief."""
-    state = SERVES.get((objective, belief))
-    return None if state is None else state.offers
-
-
-def read(objective: Objective, belief: Belief, reading: Reading) -> Any:
-    """The state of an objective on a belief, or a ValueError that says why the pair makes no sense."""
-    state = SERVES.get((type(objective), type(belief)))
-    name = type(objective).__name__
-    if state is None:
-        able = sorted(b.__name__ for o, b in SERVES if o is type(objective))
-        raise ValueError(f"belief: {name} cannot be read from {type(belief).__name__}; it can from {', '.join(able)}")
-    if objective.facts.needs_labels and reading.labels_N is None:
-        raise ValueError(
-            f"labels: {name} weighs labels that are known; pass labels=, or choose an objective without them"
-        )
-    if objective.facts.needs_targets and reading.targets is None:
-        raise ValueError(f"targets: {name} asks what is learned about targets; pass the belief about them as targets=")
-    if reading.labels_N is not None and not objective.takes_labels:
-        raise _unused(objective, "labels", "known labels", lambda other: other.facts.needs_labels)
-    if reading.targets is not None:
-        if not objective.facts.needs_targets:
-            raise _unused(objective, "targets", "targets", lambda other: other.facts.needs_targets)
-        check_shared(belief, reading.targets)
-    _check_given(objective, belief, reading)
-    return state(objective, belief, reading)
-
-
-def _check_given(objective: Objective, belief: Belief, reading: Reading) -> None:
-    name, facts = type(objective).__name__, objective.facts
-    if reading.given is None:
-        if facts.needs_given:
-            raise ValueError(f"given: {name} asks what points add to others; pass the belief about those as given=")
-        return
-    if not (facts.takes_given or facts.needs_given):
-        raise _unused(
-            objective, "given", "points already held", lambda other: other.facts.takes_given or other.facts.needs_given
-        )
-    check_shared(belief, reading.given, "given")
-
-
-def _unused(objective: Objective, argument: str, what: str, takes: Callable[[type[Objective]], bool]) -> ValueError:
-    """What to raise where an argument would be ignored."""
-    able = sorted({other.__name__ for other, _ in SERVES if takes(other)})
-    return ValueError(
-        f"{argument}: {type(objective).__name__} has no use for {what}; leave {argument}= out, or use {', '.join(able)}"
-    )
+    @property
+    def teaching(self) -> Teaching | None:
+        """Which students have to be taught the targets first; None where none have."""
+        return None

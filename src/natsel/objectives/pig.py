@@ -12,7 +12,6 @@ docs/theory/epig-jepig.md, 11; Mindermann et al. 2022.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import FisherFactors, FisherRows
 from natsel.objectives.objective import Facts, Objective
 
 
@@ -20,18 +19,13 @@ from natsel.objectives.objective import Facts, Objective
 class PIG(Objective):
     """Predictive information gain of a known label about the known labels of targets, each taken alone.
 
-    >>> PIG().facts.needs_labels, PIG().facts.needs_targets
-    (True, True)
+    >>> PIG().facts.quantity
+    'I[y*;y|x*,x]'
     """
 
     facts: ClassVar[Facts] = Facts(
         "I[y*;y|x*,x]",
         reason="a mean over targets of I[ystar;y|x,xstar,D] at labels that are known, which may be negative",
-        needs_labels=True,
-        label_free=(FisherFactors, FisherRows),
-        needs_targets=True,
-        nonnegative=False,
-        cost="N·M·K",
     )
 
 
@@ -41,16 +35,12 @@ class JPIG(Objective):
 
     With K draws many targets leave one draw, and JPIG becomes the loss now less the loss of that draw.
 
-    >>> JPIG().facts.nonnegative
-    False
+    >>> JPIG().facts.quantity
+    'I[y*…;y|x*…,x]'
     """
 
     facts: ClassVar[Facts] = Facts(
         "I[y*…;y|x*…,x]",
         reason="the value at labels that are known of I[Ystars;Y|x,xstars,D]; it may be negative",
-        needs_labels=True,
-        label_free=(FisherFactors, FisherRows),
-        needs_targets=True,
-        nonnegative=False,
-        cost="M·K + N·K",
+        joint_targets=True,
     )

@@ -14,40 +14,24 @@ Gaussian draws are moment-matched (an upper bound on the mixture's entropy).
 docs/theory/information-quantities.md, 11 to 13; docs/theory/epig-jepig.md, 2.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianSamples
-from natsel.objectives.objective import MOMENTS, Bound, Facts, Objective
-
-LN_2 = math.log(2)
-
-
-BALD = "I[Y;Omega|x,D]"
-
-
-# For d = p_k − p̄, which sums to 0: |d|² ≤ ½ (Σ|d_c|)² ≤ KL(p_k ‖ p̄), and the mean over draws is the bound.
-PINSKER = "Pinsker's inequality"
+from natsel.objectives.objective import Facts, Objective
 
 
 @dataclass(frozen=True)
 class Entropy(Objective):
     """Predictive entropy H[Y|x]: epistemic and aleatoric uncertainty together."""
 
-    facts: ClassVar[Facts] = Facts(
-        "H[Y|x]",
-        expression="H[Y|x,D]",
-        bounds=(Bound("H[Y|x,D]", "upper", (GaussianSamples,), why=MOMENTS),),
-        nonnegative=False,
-    )
+    facts: ClassVar[Facts] = Facts("H[Y|x]", expression="H[Y|x,D]")
 
 
 @dataclass(frozen=True)
 class ExpectedEntropy(Objective):
     """Expected conditional entropy E_ω H[Y|x,ω]: the noise a label would still have if the parameters were known."""
 
-    facts: ClassVar[Facts] = Facts("H[Y|x,W]", expression="H[Y|x,Omega,D]", nonnegative=False)
+    facts: ClassVar[Facts] = Facts("H[Y|x,W]", expression="H[Y|x,Omega,D]")
 
 
 @dataclass(frozen=True)
@@ -55,10 +39,7 @@ class VariationRatio(Objective):
     """Least confidence 1 − max_c p(c|x)."""
 
     facts: ClassVar[Facts] = Facts(
-        "1 - max p(y|x)",
-        reason="the chance that the likeliest class is wrong",
-        bounds=(Bound("H[Y|x,D]", "lower", factor=2 * LN_2, vanishes=True, why="Hellman & Raviv 1970"),),
-        units="probability",
+        "1 - max p(y|x)", reason="the chance that the likeliest class is wrong", units="probability"
     )
 
 
@@ -69,7 +50,6 @@ class Margin(Objective):
     facts: ClassVar[Facts] = Facts(
         "1 - (p1 - p2)",
         reason="a difference of two probabilities; blind to all classes but the two likeliest",
-        bounds=(Bound("H[Y|x,D]", "lower", factor=LN_2, vanishes=True, why="p2 ≤ 1 − p1; Hellman & Raviv 1970"),),
         units="probability",
     )
 
@@ -79,11 +59,7 @@ class StdDev(Objective):
     """Standard deviation over draws, summed over classes."""
 
     facts: ClassVar[Facts] = Facts(
-        "sum_y sd p(y|x,W)",
-        reason="a spread of probabilities, in their own units",
-        disagreement=True,
-        bounds=(Bound(BALD, "lower", power=2, classes=-1, vanishes=True, why=f"Cauchy & Schwarz, {PINSKER}"),),
-        units="probability",
+        "sum_y sd p(y|x,W)", reason="a spread of probabilities, in their own units", units="probability"
     )
 
 
@@ -92,11 +68,7 @@ class MeanStd(Objective):
     """Standard deviation over draws, averaged over classes."""
 
     facts: ClassVar[Facts] = Facts(
-        "mean_y sd p(y|x,W)",
-        reason="a spread of probabilities, in their own units",
-        disagreement=True,
-        bounds=(Bound(BALD, "lower", power=2, classes=1, vanishes=True, why=f"Cauchy & Schwarz, {PINSKER}"),),
-        units="probability",
+        "mean_y sd p(y|x,W)", reason="a spread of probabilities, in their own units", units="probability"
     )
 
 
@@ -110,8 +82,6 @@ class Variance(Objective):
     facts: ClassVar[Facts] = Facts(
         "Var E[Y|x,W]",
         reason="squared label units; on categorical draws it is what mutual information becomes with 1 − p for −ln p",
-        disagreement=True,
-        bounds=(Bound(BALD, "lower", (CategoricalSamples,), vanishes=True, why=PINSKER),),
         units="label units",
     )
 
@@ -120,26 +90,18 @@ class Variance(Objective):
 class Random(Objective):
     """Scores without regard to the belief."""
 
-    facts: ClassVar[Facts] = Facts("0", reason="drawn without regard to the belief", units="none", cost="N")
+    facts: ClassVar[Facts] = Facts("0", reason="drawn without regard to the belief", units="none", reads_belief=False)
 
 
 @dataclass(frozen=True)
 class InformationGain(Objective):
     """I[Ω; y|x]: the fall of the draws' entropy on seeing the known label y."""
 
-    facts: ClassVar[Facts] = Facts(
-        "I[W;y|x]",
-        expression="I[Omega;y|x,D]",
-        approximate=(FisherFactors, FisherRows),
-        needs_labels=True,
-        label_free=(FisherFactors, FisherRows),
-        disagreement=True,
-        nonnegative=False,
-    )
+    facts: ClassVar[Facts] = Facts("I[W;y|x]", expression="I[Omega;y|x,D]")
 
 
 @dataclass(frozen=True)
 class Surprise(Objective):
     """I[y; Ω|x]: the divergence of the draws' posterior on seeing the known label y from their prior."""
 
-    facts: ClassVar[Facts] = Facts("I[y;W|x]", expression="I[y;Omega|x,D]", needs_labels=True, disagreement=True)
+    facts: ClassVar[Facts] = Facts("I[y;W|x]", expression="I[y;Omega|x,D]")

@@ -13,27 +13,19 @@ docs/theory/weight-space.md, 5, 6 (v) and 9.1; Ash et al. 2021.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from natsel.beliefs import GaussianFeatures
-from natsel.objectives.objective import Bound, Facts, Objective
-
-_WHY = "ln det(I + A) ≤ tr A"
+from natsel.objectives.objective import Facts, Objective
 
 
 @dataclass(frozen=True)
 class TraceEIG(Objective):
     """Information about the weights to first order: half of the expected squared gradient in the metric H⁻¹.
 
-    >>> TraceEIG().facts.submodular
-    True
+    >>> TraceEIG().facts.units
+    'nats'
     """
 
     facts: ClassVar[Facts] = Facts(
-        "tr(F H⁻¹)/2",
-        reason="an upper bound on I[Y;Omega|x,D] that forgets what points share",
-        bounds=(Bound("I[Y;Omega|x,D]", "upper", (GaussianFeatures,), vanishes=True, why=_WHY),),
-        monotone=True,
-        submodular=True,
-        cost="N·P²",
+        "tr(F H⁻¹)/2", reason="an upper bound on I[Y;Omega|x,D] that forgets what points share"
     )
 
 
@@ -41,17 +33,13 @@ class TraceEIG(Objective):
 class TraceEPIG(Objective):
     """Information about targets to first order, their mean: what BAIT maximises.
 
-    >>> TraceEPIG().facts.monotone, TraceEPIG().facts.submodular
-    (True, False)
+    >>> TraceEPIG().facts.units
+    'nats'
     """
 
     facts: ClassVar[Facts] = Facts(
         "mean tr(F* (H⁻¹ − (H + F)⁻¹))/2",
         reason="an upper bound on the mean over targets of I[Y;Ystar|x,xstar,D]",
-        bounds=(Bound("I[Y;Ystar|x,xstar,D]", "upper", (GaussianFeatures,), why=_WHY),),
-        needs_targets=True,
-        monotone=True,
-        cost="M·P² + N·P², then k·N·R·P",
     )
 
 
@@ -59,15 +47,10 @@ class TraceEPIG(Objective):
 class TraceJEPIG(Objective):
     """Information about all targets together to first order: their sum.
 
-    >>> TraceJEPIG().facts.monotone, TraceJEPIG().facts.submodular
-    (True, False)
+    >>> TraceJEPIG().facts.units
+    'nats'
     """
 
     facts: ClassVar[Facts] = Facts(
-        "sum tr(F* (H⁻¹ − (H + F)⁻¹))/2",
-        reason="an upper bound on I[Y;Ystars|x,xstars,D]",
-        bounds=(Bound("I[Y;Ystars|x,xstars,D]", "upper", (GaussianFeatures,), why=_WHY),),
-        needs_targets=True,
-        monotone=True,
-        cost="M·P² + N·P², then k·N·R·P",
+        "sum tr(F* (H⁻¹ − (H + F)⁻¹))/2", reason="an upper bound on I[Y;Ystars|x,xstars,D]", joint_targets=True
     )

@@ -1,5 +1,6 @@
 """Searches: how a batch is found on a state. Each is a frozen value; see `natsel.capabilities.Search`."""
 
+from natsel.capabilities import Capability, Search
 from natsel.search.dpp import KDPP
 from natsel.search.exhaustive import Exhaustive
 from natsel.search.forward_backward import ForwardBackward
@@ -9,7 +10,35 @@ from natsel.search.kmeans_pp import KMeansPP
 from natsel.search.stochastic import Power, Softmax, SoftRank, Uniform, reservoir_top_k
 from natsel.search.topk import TopK
 
-SEARCHES = (TopK, Greedy, Power, Softmax, SoftRank, Uniform, Exhaustive, ForwardBackward, KMeansPP, KDPP)
+SEARCHES: list[type[Search]] = [
+    TopK,
+    Greedy,
+    Power,
+    Softmax,
+    SoftRank,
+    Uniform,
+    Exhaustive,
+    ForwardBackward,
+    KMeansPP,
+    KDPP,
+]
+"""All searches: those that messages advise, recipes may name and the conformance suite runs."""
+
+
+def register_search(search: type[Search]) -> type[Search]:
+    """Enter a search of one's own into the list of all; for use as a decorator.
+
+    >>> register_search(TopK)
+    Traceback (most recent call last):
+    ValueError: search: there is a search called TopK already; choose another name
+    """
+    if not isinstance(search, type) or not isinstance(getattr(search, "needs", None), Capability):
+        raise ValueError(f"search: expected a class with `needs`, found {search!r}; see natsel.capabilities.Search")
+    if search.__name__ in {known.__name__ for known in SEARCHES}:
+        raise ValueError(f"search: there is a search called {search.__name__} already; choose another name")
+    SEARCHES.append(search)
+    return search
+
 
 __all__ = [
     "KDPP",
@@ -26,5 +55,6 @@ __all__ = [
     "gumbel_noise",
     "gumbel_top_k",
     "ordered_log_prob",
+    "register_search",
     "reservoir_top_k",
 ]

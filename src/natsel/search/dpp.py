@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Related
+from natsel.capabilities import Capability, Picks, Progress, State, has_kernel, lacking
 from natsel.memory import require
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
@@ -34,7 +34,7 @@ class KDPP:
     >>> row_N_2 = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]).double()
     >>> size_N = row_N_2.square().sum(1)
     >>> inner = lambda rows, columns: row_N_2[rows] @ row_N_2[columns].T
-    >>> state = SimpleNamespace(scores=lambda: size_N, sizes=lambda: size_N, kernel=inner)
+    >>> state = SimpleNamespace(scores=lambda: size_N, sizes=lambda: size_N, kernel=inner, offers=KDPP.needs)
     >>> picks = KDPP()(state, 2, torch.ones(3, dtype=torch.bool), torch.Generator().manual_seed(0))
     >>> 2 in picks.positions, round(math.exp(picks.log_prob), 6)  # 4/5 for {1, 2}, either order
     (True, 0.4)
@@ -46,8 +46,12 @@ class KDPP:
     def __post_init__(self) -> None:
         check_options(self, limit=1)
 
-    def __call__(self, state: Related, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Draw k of the allowed positions."""
+        if not has_kernel(state):
+            raise lacking(state, self)
         size_N = checked_sizes(state, allowed_N).cpu()
         allowed_N = allowed_N.cpu()
         allowed_M = allowed_N.nonzero().squeeze(1)
@@ -136,7 +140,8 @@ def _points(vector_M_k: Tensor, clocks: Clocks) -> list[int]:
     places: list[int] = []
     for _ in range(vector_M_k.shape[1]):
         place = clocks.ring(left_M)
-        assert place is not None
+        if place is None:  # the rows of k orthonormal vectors hold k in all, so that something is always left
+            raise ArithmeticError("kernel: rounding left no row to draw from")
         column_M = vector_M_k @ vector_M_k[place] - row_t_M.T @ row_t_M[:, place]
         row_t_M = torch.cat([row_t_M, (column_M / left_M[place].sqrt())[None]])
         left_M = left_M - row_t_M[-1].square()

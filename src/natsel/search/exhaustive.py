@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Valued
+from natsel.capabilities import Capability, Picks, Progress, State, ValuedState, has_value, lacking
 from natsel.options import check_options
 from natsel.rounding import TIE
 from natsel.search.patience import PATIENCE, check_patience, refuse_long
@@ -27,7 +27,8 @@ class Exhaustive:
     """The best k-subset by trying all of them, at most `limit`, if that takes no more than about `patience` seconds.
 
     >>> from types import SimpleNamespace
-    >>> state = SimpleNamespace(value=lambda positions: float(len({int(p) % 2 for p in positions})))
+    >>> parities = lambda positions: float(len({int(p) % 2 for p in positions}))
+    >>> state = SimpleNamespace(value=parities, offers=Exhaustive.needs)
     >>> Exhaustive()(state, 2, torch.ones(4, dtype=torch.bool), torch.Generator()).positions
     tensor([0, 1])
     """
@@ -40,8 +41,12 @@ class Exhaustive:
         check_patience(self.patience)
         check_options(self, limit=1)
 
-    def __call__(self, state: Valued, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
-        """Pick the best subset; the generator is left alone."""
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
+        """Pick the best subset; neither generator nor progress is used."""
+        if not has_value(state):
+            raise lacking(state, self)
         candidates = allowed_N.cpu().nonzero().squeeze(1).tolist()
         check_k(k, len(candidates))
         if k == 0:
@@ -65,7 +70,7 @@ class Exhaustive:
         return Picks(torch.tensor(best, dtype=torch.int64), gains_B, total=values[winner])
 
 
-def _value(state: Valued, subset: tuple[int, ...]) -> float:
+def _value(state: ValuedState, subset: tuple[int, ...]) -> float:
     value = float(state.value(torch.tensor(subset, dtype=torch.int64)))
     if isnan(value):
         raise ValueError(f"value: NaN for positions {list(subset)}; repair the predictions it was read from")

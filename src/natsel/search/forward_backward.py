@@ -5,7 +5,7 @@
 
 Where points gain from each other, a first pick may turn out to be needless: objectives about targets are not
 submodular, and greedy has no guarantee on them. BAIT is this search with α = 2. A state that lets points leave again
-(`losses`, `remove`) is asked what each is worth; for others the values of sets are compared, unless that would take too
+(REMOVAL) is asked what each is worth; for others the values of sets are compared, unless that would take too
 long: about (α² − 1) k² / 2 sets of up to α k points.
 docs/theory/weight-space.md, 9.1 and 10.1; Ash et al. 2021.
 """
@@ -13,12 +13,22 @@ docs/theory/weight-space.md, 9.1 and 10.1; Ash et al. 2021.
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Removable, Valued
+from natsel.capabilities import (
+    Capability,
+    Picks,
+    Progress,
+    RemovableState,
+    State,
+    ValuedState,
+    has_gains_and_value,
+    has_removal,
+    lacking,
+)
 from natsel.options import check_options
 from natsel.rounding import TIE
 from natsel.search.greedy import forward, saturation
@@ -53,24 +63,28 @@ class ForwardBackward:
                 f"oversample: found {self.oversample!r}; pass how many times k points to take at first, 1 or more"
             )
 
-    def __call__(self, state: Any, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Pick k of the allowed positions; the generator is left alone."""
+        if not has_gains_and_value(state):
+            raise lacking(state, self)
         count = int(allowed_N.sum())
         check_k(k, count)
         # 1e-9: 1.12 · 25 comes out as a little more than 28.
         most = max(k, min(count, math.ceil(self.oversample * k - 1e-9)))
-        if most > k and not hasattr(state, "remove"):
+        if most > k and not has_removal(state):
             sets = {size: size + 1 for size in range(k, most)}  # all but one of those that are left
             for size in range(1, k + 1):
                 sets[size] = sets.get(size, 0) + 1
             remedy = "lower k or oversample, use Greedy() (the methods batchbald, batch-epig and batch-jepig)"
             refuse_long(state, sets, self.patience, remedy)
-        steps = forward(state, most, allowed_N)
+        steps = forward(state, most, allowed_N, progress if most == k else _first(k, progress))
         taken = [choice.position for choice in steps.choices]
         if most == k:
             kept, gains = taken, steps.gains
-        elif hasattr(state, "remove"):
-            kept, gains = _drop(cast(Removable, state), taken, steps.gains, k)
+        elif has_removal(state):
+            kept, gains = _drop(state, taken, steps.gains, k)
         else:
             kept, gains = _compare(state, taken, k)
         return Picks(
@@ -81,7 +95,7 @@ class ForwardBackward:
         )
 
 
-def _drop(state: Removable, taken: list[int], gains: list[float], k: int) -> tuple[list[int], list[float]]:
+def _drop(state: RemovableState, taken: list[int], gains: list[float], k: int) -> tuple[list[int], list[float]]:
     """Let points leave the state until k are left, and say what each of those adds to the ones before."""
     kept = list(taken)
     while len(kept) > k:
@@ -93,7 +107,7 @@ def _drop(state: Removable, taken: list[int], gains: list[float], k: int) -> tup
     return kept, [*gains[:same], *reversed(later)]
 
 
-def _compare(state: Valued, taken: list[int], k: int) -> tuple[list[int], list[float]]:
+def _compare(state: ValuedState, taken: list[int], k: int) -> tuple[list[int], list[float]]:
     """Drop points by the values of the sets without them, and say what each that stays adds to the ones before."""
     kept = list(taken)
     while len(kept) > k:
@@ -105,12 +119,18 @@ def _compare(state: Valued, taken: list[int], k: int) -> tuple[list[int], list[f
     return kept, [after - before for before, after in pairwise(worth)]
 
 
+def _first(count: int, progress: Progress | None) -> Progress | None:
+    """Progress of the first points alone: those taken beyond k are dropped again."""
+    left = iter(range(count))
+    return None if progress is None else lambda step: progress(step) if next(left, None) is not None else None
+
+
 def _last_within(loss_n: Tensor, least: float) -> int:
     """Of those that are missed least, the one taken last."""
     return int((loss_n <= least + TIE).nonzero()[-1])
 
 
-def _value(state: Valued, positions: list[int]) -> float:
+def _value(state: ValuedState, positions: list[int]) -> float:
     try:
         value = float(state.value(torch.tensor(positions, dtype=torch.int64)))
     except ValueError as reason:

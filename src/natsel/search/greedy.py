@@ -10,12 +10,25 @@ docs/theory/batchbald.md, 7 and 10; Nemhauser et al. 1978; Minoux 1978; Kirsch e
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Choice, Estimated, Picks, Raced, SequentialState, Shortlisted
+from natsel.capabilities import (
+    Capability,
+    Choice,
+    Picks,
+    Progress,
+    SequentialState,
+    ShortlistedState,
+    State,
+    has_ceilings,
+    has_errors,
+    has_gains,
+    has_racing,
+    lacking,
+)
 from natsel.rounding import TIE
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
@@ -36,9 +49,13 @@ class Greedy:
 
     needs: ClassVar[Capability] = Capability.GAINS
 
-    def __call__(self, state: SequentialState, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Pick k of the allowed positions; ties go to the lower position."""
-        steps = forward(state, k, allowed_N)
+        if not has_gains(state):
+            raise lacking(state, self)
+        steps = forward(state, k, allowed_N, progress)
         return Picks(
             positions=torch.tensor([choice.position for choice in steps.choices], dtype=torch.int64),
             scores=torch.tensor(steps.gains, dtype=torch.float64),
@@ -58,7 +75,7 @@ class Steps(NamedTuple):
     left: float
 
 
-def forward(state: SequentialState, k: int, allowed_N: Tensor) -> Steps:
+def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progress | None = None) -> Steps:
     """Add the best of the allowed positions k times; once nothing is left to learn, the first ones of the rest."""
     bound_N = state.bounds().to(torch.float64, copy=True)
     bound_N[~allowed_N.to(bound_N.device)] = -torch.inf
@@ -66,12 +83,16 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor) -> Steps:
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
     while len(choices) < k and state.remaining > (TIE if state.exact else enough):
-        if hasattr(state, "ceilings"):
-            choice = best_by_shortlist(cast(Shortlisted, state), bound_N > -torch.inf)
+        if has_ceilings(state):
+            choice = best_by_shortlist(state, bound_N > -torch.inf)
+        elif has_racing(state) and state.prefers_racing:
+            choice = race(state, bound_N)
         else:
-            choice = race(cast(Raced, state), bound_N) if state.prefers_racing else best_by_bounds(state, bound_N)
+            choice = best_by_bounds(state, bound_N)
         choices.append(choice)
         gains.append(state.add(choice.position))
+        if progress is not None:
+            progress(1)
         bound_N[choice.position] = -torch.inf
     looked, left = len(choices), state.remaining
     if looked < k:
@@ -80,6 +101,8 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor) -> Steps:
         for position in rest_N.argsort(descending=True, stable=True)[: k - looked].tolist():
             choices.append(Choice(position, gap=0.0, error=0.0))
             gains.append(state.add(position))
+            if progress is not None:
+                progress(1)
     return Steps(choices, gains, looked, left)
 
 
@@ -93,7 +116,7 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
     )
 
 
-def best_by_shortlist(state: Shortlisted, allowed_N: Tensor) -> Choice:
+def best_by_shortlist(state: ShortlistedState, allowed_N: Tensor) -> Choice:
     """The best gain of a state that looks at few points in full; ties go to the lower position."""
     positions_M, gain_M = shortlist(state, 1, allowed_N, tie=TIE)
     best = float(gain_M.max())
@@ -116,7 +139,7 @@ def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
     return _choice(state, int((seen_n == position).nonzero()), seen_n, gain_n)
 
 
-def _choice(state: SequentialState | Shortlisted, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
+def _choice(state: State, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
     """The candidate at a place, its lead over the best of the others, and how unsure that lead is."""
     leader = int(position_n[place])
     if len(gain_n) == 1:
@@ -124,6 +147,6 @@ def _choice(state: SequentialState | Shortlisted, place: int, position_n: Tensor
     other_n = gain_n.index_fill(0, torch.tensor(place, device=gain_n.device), -torch.inf)
     runner_up = other_n.argmax()
     error = 0.0
-    if hasattr(state, "errors") and not cast(Estimated, state).exact:
-        error = float(cast(Estimated, state).errors(position_n[runner_up][None], leader)[0])
+    if has_errors(state) and not state.exact:
+        error = float(state.errors(position_n[runner_up][None], leader)[0])
     return Choice(leader, gap=float(gain_n[place] - gain_n[runner_up]), error=error)

@@ -10,12 +10,21 @@ docs/theory/weight-space.md, 9.4 and 10.2; Arthur & Vassilvitskii 2007; Ash et a
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Located, Picks, Seen
+from natsel.capabilities import (
+    Capability,
+    LocatedState,
+    Picks,
+    Progress,
+    State,
+    has_distances,
+    has_many_distances,
+    lacking,
+)
 from natsel.memory import memory_budget
 from natsel.options import check_options
 from natsel.rounding import ROUNDING
@@ -39,7 +48,8 @@ class KMeansPP:
     >>> from types import SimpleNamespace
     >>> place_N = torch.tensor([0.0, 2.0, 2.0, -1.0]).double()
     >>> far = lambda position: (place_N - place_N[position]).square()
-    >>> state = SimpleNamespace(scores=lambda: place_N.abs(), sizes=lambda: place_N.square(), distances=far)
+    >>> sizes = {"scores": place_N.abs, "sizes": place_N.square}
+    >>> state = SimpleNamespace(**sizes, distances=far, offers=KMeansPP.needs)
     >>> picks = KMeansPP()(state, 3, torch.ones(4, dtype=torch.bool), torch.Generator().manual_seed(0))
     >>> picks.positions[0], sorted(picks.positions.tolist())
     (tensor(1), [0, 1, 3])
@@ -51,8 +61,12 @@ class KMeansPP:
     def __post_init__(self) -> None:
         check_options(self)
 
-    def __call__(self, state: Located, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Draw k of the allowed positions."""
+        if not has_distances(state):
+            raise lacking(state, self)
         size_N = checked_sizes(state, allowed_N)
         allowed_N = allowed_N.to(size_N.device)
         check_k(k, int(allowed_N.sum()))
@@ -89,27 +103,27 @@ class Ahead:
     nearly all distances asked for ahead are used.
     """
 
-    def __init__(self, state: Located, clocks: Clocks) -> None:
+    def __init__(self, state: LocatedState, clocks: Clocks) -> None:
         self.state, self.clocks = state, clocks
         self.known: dict[int, Tensor] = {}
         room = memory_budget() // (32 * len(clocks.left_N))
-        self.size = max(1, min(_TOGETHER, room)) if hasattr(state, "distances_to") else 1
+        self.size = max(1, min(_TOGETHER, room)) if has_many_distances(state) else 1
 
     def distances(self, position: int, weights_N: Tensor) -> Tensor:
         """Squared distances of all points to one that has just been picked by these weights."""
-        if position not in self.known and self.size > 1:
+        if position not in self.known and self.size > 1 and has_many_distances(self.state):
             # Those that did not ring yet, few and each by itself: as parts of a look they would keep all of it.
             self.known = {other: far_N.clone() for other, far_N in list(self.known.items())[-self.size :]}
             soon = self.clocks.soon(weights_N, self.size + len(self.known)).tolist()
             new = [position, *(other for other in soon if other != position and other not in self.known)]
             wanted = torch.tensor(new[: self.size])
-            distances_m_N = cast(Seen, self.state).distances_to(wanted)
+            distances_m_N = self.state.distances_to(wanted)
             self.known.update(zip(wanted.tolist(), distances_m_N, strict=True))
         found = self.known.pop(position, None)
         return (self.state.distances(position) if found is None else found).double()
 
 
-def taken_alone(state: Located, taken: list[int], log_prob: float | None, notes: tuple[str, ...]) -> Picks:
+def taken_alone(state: State, taken: list[int], log_prob: float | None, notes: tuple[str, ...]) -> Picks:
     """Picks with the scores that the points have by themselves."""
     positions_B = torch.tensor(taken, dtype=torch.int64)
     scores_N = state.scores().detach().to("cpu", torch.float64)
@@ -118,7 +132,7 @@ def taken_alone(state: Located, taken: list[int], log_prob: float | None, notes:
     return Picks(positions_B, scores_B, total=float(scores_B.sum()), log_prob=log_prob, notes=notes)
 
 
-def checked_sizes(state: Located, allowed_N: Tensor) -> Tensor:
+def checked_sizes(state: LocatedState, allowed_N: Tensor) -> Tensor:
     """Squared lengths in float64, or a ValueError that names the first allowed position without one.
 
     >>> from types import SimpleNamespace

@@ -9,7 +9,8 @@ every machine.
 
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+
+from natsel.capabilities import State, has_costs
 
 A_SECOND = 1e9
 """Operations of float64 on one core of a common machine, as states count them."""
@@ -19,15 +20,17 @@ PATIENCE = 60.0
 """Seconds: longer than anybody waits for a batch without being told."""
 
 
-def refuse_long(state: Any, sets: Mapping[int, int], patience: float, remedy: str) -> None:
+def refuse_long(state: State, sets: Mapping[int, int], patience: float, remedy: str) -> None:
     """Raise a ValueError where the values of so many sets by size would take longer than `patience` seconds.
 
     States that do not say what a value costs are taken to be quick.
 
-    >>> refuse_long(object(), {2: 3}, patience=60.0, remedy="lower k")
+    >>> from types import SimpleNamespace
+    >>> from natsel.capabilities import Capability
+    >>> refuse_long(SimpleNamespace(offers=Capability.VALUE), {2: 3}, patience=60.0, remedy="lower k")
     """
-    each = getattr(state, "operations", lambda size: 0.0)
-    seconds = sum(count * (BASE * (1 + size) + each(size)) for size, count in sets.items()) / A_SECOND
+    each = {size: state.operations(size) if has_costs(state) else 0.0 for size in sets}
+    seconds = sum(count * (BASE * (1 + size) + each[size]) for size, count in sets.items()) / A_SECOND
     if seconds > patience:
         count, largest = sum(sets.values()), max(sets)
         raise ValueError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Choice, Raced
+from natsel.capabilities import Choice, RacedState
 from natsel.information.weighted_posteriors import lead_errors
 from natsel.rounding import TIE
 
@@ -63,7 +63,7 @@ class _Field:
         )
 
 
-def race(state: Raced, bound_N: Tensor) -> Choice:
+def race(state: RacedState, bound_N: Tensor) -> Choice:
     """The candidate with the largest gain; every gain seen on the way is written to `bound_N`."""
     field = _first_level(state, bound_N)
     last = state.level_count - 1
@@ -74,34 +74,31 @@ def race(state: Raced, bound_N: Tensor) -> Choice:
     return _finish(state, field, bound_N)
 
 
-def _run(state: Raced, position_n: Tensor, level: int, bound_N: Tensor) -> _Field:
+def _run(state: RacedState, position_n: Tensor, level: int, bound_N: Tensor) -> _Field:
     term_n_R = state.terms(position_n, level)
     gain_n = term_n_R.sum(1).double()
     bound_N[position_n] = gain_n
     return _Field(position_n, term_n_R, gain_n)
 
 
-def _first_level(state: Raced, bound_N: Tensor) -> _Field:
+def _first_level(state: RacedState, bound_N: Tensor) -> _Field:
     """The first level, in growing blocks, until no candidate that has not run can win."""
     order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
     bound_M = bound_N[order_M]
     rejection_prob_R = state.rejection_probs(0)
     start, size = 0, _FIRST_BLOCK.get(bound_N.device.type, _FIRST_BLOCK_ELSEWHERE)
-    field: _Field | None = None
-    while start < len(order_M):
-        if field is not None:
-            reach = int((bound_M > field.gain_n.max() - _CLOSE).sum())  # bounds fall along the order
-            if reach <= start:
-                break
-            size = min(size, reach - start)
-        heat = _run(state, order_M[start : start + size].sort().values, 0, bound_N)  # read in the order of memory
-        field = (heat if field is None else field.joined(heat)).narrowed(rejection_prob_R)
-        start, size = start + size, 2 * size
-    assert field is not None
+    field = _run(state, order_M[:size].sort().values, 0, bound_N).narrowed(rejection_prob_R)
+    while (start := start + size) < len(order_M):
+        reach = int((bound_M > field.gain_n.max() - _CLOSE).sum())  # bounds fall along the order
+        if reach <= start:
+            break
+        size = min(2 * size, reach - start)
+        more = _run(state, order_M[start : start + size].sort().values, 0, bound_N)  # read in the order of memory
+        field = field.joined(more).narrowed(rejection_prob_R)
     return field
 
 
-def _finish(state: Raced, field: _Field, bound_N: Tensor) -> Choice:
+def _finish(state: RacedState, field: _Field, bound_N: Tensor) -> Choice:
     """The winner among the finalists, its lead over the runner-up and the standard error of that lead."""
     error_n = field.errors(int(field.gain_n.argmax()), state.rejection_probs(state.level_count - 1))
     gain_n = field.gain_n.clone()

@@ -9,13 +9,13 @@ docs/theory/epig-jepig.md, 5.
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Shortlisted
+from natsel.capabilities import ShortlistedState
 
 _FIRST = 64  # the least that is looked at in the first round, beside the k best ceilings
 _PROBES = 64  # points spread over all the others, so that ceilings learn from more than the best
 
 
-def shortlist(state: Shortlisted, k: int, allowed_N: Tensor, tie: float = 0.0) -> tuple[Tensor, Tensor]:
+def shortlist(state: ShortlistedState, k: int, allowed_N: Tensor, tie: float = 0.0) -> tuple[Tensor, Tensor]:
     """Positions looked at (in ascending order) and their scores, float64 on the CPU: the k best are among them.
 
     >>> from types import SimpleNamespace

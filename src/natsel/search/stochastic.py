@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Scored
+from natsel.capabilities import Capability, Picks, Progress, State
 from natsel.options import check_options
 from natsel.search.gumbel import INF, LARGE, Rest, check_beta, gumbel_noise, law, perturb
 from natsel.search.topk import allowed_scores, check_k, refuse_nan, stable_top_k
@@ -53,7 +53,9 @@ class Power:
         """The logarithm of max(score, 0), N values."""
         return scores_N.clamp_min(0).log()
 
-    def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Draw k of the allowed positions."""
         return _search(self, state, k, allowed_N, generator)
 
@@ -82,7 +84,9 @@ class Softmax:
         """The scores themselves."""
         return scores_N
 
-    def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Draw k of the allowed positions."""
         return _search(self, state, k, allowed_N, generator)
 
@@ -99,7 +103,9 @@ class Uniform:
 
     needs: ClassVar[Capability] = Capability.SCORES
 
-    def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Draw k of the allowed positions."""
         return _search(Softmax(beta=0), state, k, allowed_N, generator)
 
@@ -136,7 +142,9 @@ class SoftRank:
         ranks_N[order_N] = torch.arange(1, len(scores_N) + 1, dtype=torch.float64)
         return -ranks_N.log()
 
-    def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Draw k of the allowed positions; ranks count the allowed ones only."""
         positions_M, scores_M = allowed_scores(state, allowed_N)
         noise_M = gumbel_noise(len(allowed_N), generator)[positions_M]
@@ -191,7 +199,7 @@ def _weighed(
         start += len(scores_M)
 
 
-def _search(search: Power | Softmax, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+def _search(search: Power | Softmax, state: State, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
     positions_M, scores_M = allowed_scores(state, allowed_N)
     noise_M = gumbel_noise(len(allowed_N), generator)
     if len(positions_M) < len(allowed_N):

@@ -8,12 +8,12 @@ docs/theory/batchbald.md, 2; docs/theory/stochastic-batches.md, 2.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Estimated, Picks, Scored, Shortlisted
+from natsel.capabilities import Capability, Picks, Progress, State, has_ceilings, has_errors
 from natsel.search.shortlist import shortlist
 
 
@@ -40,7 +40,7 @@ def stable_top_k(k: int, *keys_N: Tensor) -> Tensor:
     return torch.cat([above, tied[:missing]])
 
 
-def allowed_scores(state: Scored, allowed_N: Tensor) -> tuple[Tensor, Tensor]:
+def allowed_scores(state: State, allowed_N: Tensor) -> tuple[Tensor, Tensor]:
     """The allowed positions and their scores, float64 on the CPU, where picks do not depend on the device.
 
     >>> from types import SimpleNamespace
@@ -89,18 +89,20 @@ class TopK:
     """The k best scores; ties go to the lower position.
 
     >>> from types import SimpleNamespace
-    >>> state = SimpleNamespace(scores=lambda: torch.tensor([0.1, 0.7, 0.7, 0.3]))
+    >>> state = SimpleNamespace(scores=lambda: torch.tensor([0.1, 0.7, 0.7, 0.3]), offers=TopK.needs)
     >>> TopK()(state, 2, torch.ones(4, dtype=torch.bool), torch.Generator()).positions
     tensor([1, 2])
     """
 
     needs: ClassVar[Capability] = Capability.SCORES
 
-    def __call__(self, state: Scored, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
         """Pick the k best; the generator is left alone."""
-        if hasattr(state, "ceilings"):
+        if has_ceilings(state):
             check_k(k, int(allowed_N.sum()))
-            positions_M, scores_M = shortlist(cast(Shortlisted, state), k, allowed_N)
+            positions_M, scores_M = shortlist(state, k, allowed_N)
             refuse_nan("scores", scores_M, positions_M)
         else:
             positions_M, scores_M = allowed_scores(state, allowed_N)
@@ -108,8 +110,8 @@ class TopK:
         chosen_B = stable_top_k(k, scores_M)
         scores_B, positions_B = scores_M[chosen_B], positions_M[chosen_B]
         picks = Picks(positions_B, scores_B, total=float(scores_B.sum()))
-        if not hasattr(state, "errors") or cast(Estimated, state).exact or not 0 < k < len(positions_M):
+        if not has_errors(state) or state.exact or not 0 < k < len(positions_M):
             return picks
         next_best = int(scores_M.index_fill(0, chosen_B, -torch.inf).argmax())
-        errors_B = cast(Estimated, state).errors(positions_B, int(positions_M[next_best])).cpu()
+        errors_B = state.errors(positions_B, int(positions_M[next_best])).cpu()
         return replace(picks, gaps=scores_B - scores_M[next_best], gap_errors=errors_B)

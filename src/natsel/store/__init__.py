@@ -9,4 +9,4 @@ from natsel.store.history import Run as Run
 from natsel.store.history import Stop as Stop
 from natsel.store.history import Terms as Terms
 from natsel.store.journal import Journal as Journal
-from natsel.store.state import State as State
+from natsel.store.state import RunState as RunState

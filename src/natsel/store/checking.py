@@ -16,7 +16,7 @@ from typing import Any
 from natsel.store import queries, schema, seals
 from natsel.store.artefacts import Artefacts
 from natsel.store.failures import FAILURES, is_damage
-from natsel.store.state import State
+from natsel.store.state import RunState
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _folds(database: sqlite3.Connection) -> list[str]:
     problems = []
     try:
         for run in queries.runs(database):
-            State(run.run).fold(queries.changes(database, run.run, 0))
+            RunState(run.run).fold(queries.changes(database, run.run, 0))
             queries.rounds(database, run.run)
     except (ValueError, TypeError, AssertionError) as failure:  # what numbers and texts of another kind lead to
         problems.append(f"runs cannot be read ({failure})")

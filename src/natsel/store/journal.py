@@ -36,7 +36,7 @@ from natsel.store.exporting import label_rows, write_rows
 from natsel.store.failures import explaining
 from natsel.store.history import Ask, Label, Round, Run, Stop, Terms
 from natsel.store.opening import MEMORY, connect
-from natsel.store.state import State
+from natsel.store.state import RunState
 
 
 class Journal:
@@ -80,7 +80,7 @@ class Journal:
             self.closed = True
             self._connection.close()
 
-    def begin(self, name: str, terms: Terms) -> State:
+    def begin(self, name: str, terms: Terms) -> RunState:
         """The state of the run of this name, which is made if it is new and must be on these terms if it is not."""
         with self._writing() as database:
             known = queries.run_named(database, name)
@@ -95,7 +95,7 @@ class Journal:
                 )
         return self.replay(name)
 
-    def replay(self, run: int | str = "main", until: int | None = None) -> State:
+    def replay(self, run: int | str = "main", until: int | None = None) -> RunState:
         """The state of a run as all its entries, or those up to `until`, make it."""
         with self._reading() as database:
             if isinstance(run, str):
@@ -103,16 +103,16 @@ class Journal:
                 if known is None:
                     raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
                 run = known.run
-            state = State(run)
+            state = RunState(run)
             state.fold(queries.changes(database, run, 0, until))
         return state
 
-    def catch_up(self, state: State) -> None:
+    def catch_up(self, state: RunState) -> None:
         """Take in what was committed since, by anybody."""
         with self._reading() as database:
             state.fold(queries.changes(database, state.run, state.seq))
 
-    def ask(self, state: State, ask: Ask, *, limit: int | None = None) -> int | None:
+    def ask(self, state: RunState, ask: Ask, *, limit: int | None = None) -> int | None:
         """Hand out a batch and return its number; None, and nothing written, if somebody took one of its ids first.
 
         With `limit` the batch is also refused where it would bring more than so many ids to labelled or outstanding.
@@ -125,7 +125,7 @@ class Journal:
 
     def tell(
         self,
-        state: State,
+        state: RunState,
         ids: Sequence[int],
         values: Sequence[int | float],
         *,
@@ -153,7 +153,7 @@ class Journal:
             aside = [id for id in skipped if id not in state.values and id not in values_by_id]
             writing.marks(database, state, "skip", aside, who)
 
-    def skip(self, state: State, ids: Sequence[int], who: str = "") -> None:
+    def skip(self, state: RunState, ids: Sequence[int], who: str = "") -> None:
         """Set ids aside that nobody can or will label."""
         with self._writing(state) as database:
             labelled = [id for id in ids if id in state.values]
@@ -161,7 +161,7 @@ class Journal:
                 raise ValueError(f"ids: {labelled[0]} has a label; tell a better one instead of skipping it")
             writing.marks(database, state, "skip", ids, who)
 
-    def release(self, state: State, ids: Sequence[int], who: str = "") -> None:
+    def release(self, state: RunState, ids: Sequence[int], who: str = "") -> None:
         """Hand outstanding ids back, so that they may be asked for again."""
         with self._writing(state) as database:
             strangers = [id for id in ids if id not in state.outstanding]
@@ -289,7 +289,7 @@ class Journal:
                     self._connection.execute("ROLLBACK")
 
     @contextmanager
-    def _writing(self, state: State | None = None) -> Iterator[sqlite3.Connection]:
+    def _writing(self, state: RunState | None = None) -> Iterator[sqlite3.Connection]:
         """The connection in a transaction that nobody else can write in; committed, on disk, when the block is left.
 
         A state given is brought up to date first: while the block runs, it is how things are.

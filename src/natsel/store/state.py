@@ -30,10 +30,10 @@ class Asked(NamedTuple):
 
 
 @dataclass
-class State:
+class RunState:
     """A run after the entries up to `seq`.
 
-    >>> state = State(run=1)
+    >>> state = RunState(run=1)
     >>> state.fold([Change(1, "ask", 7, None, 1, ""), Change(2, "tell", 7, 0, 1, "")])
     >>> state.values, state.outstanding
     ({7: 0}, {})

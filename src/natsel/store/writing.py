@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from natsel.store.history import Ask, Stop, Terms
-from natsel.store.state import State
+from natsel.store.state import RunState
 
 
 def now() -> str:
@@ -24,7 +24,7 @@ def run(database: sqlite3.Connection, name: str, terms: Terms) -> None:
     )
 
 
-def ask(database: sqlite3.Connection, state: State, ask: Ask) -> int:
+def ask(database: sqlite3.Connection, state: RunState, ask: Ask) -> int:
     """A batch and its picks; the batch's number is returned."""
     seq, number = _entry(database, state.run, "ask", ask.who), state.asks + 1
     row = (seq, state.run, number, ask.revision, ask.method, ask.seed, ask.total, ask.log_prob)
@@ -41,7 +41,7 @@ def ask(database: sqlite3.Connection, state: State, ask: Ask) -> int:
 
 def labels(
     database: sqlite3.Connection,
-    state: State,
+    state: RunState,
     values: Mapping[int, int | float],
     who: str,
     digests: Mapping[int, int] | None = None,
@@ -59,7 +59,7 @@ def labels(
             database.executemany("INSERT INTO contents VALUES (?, ?, ?)", held)
 
 
-def marks(database: sqlite3.Connection, state: State, kind: str, ids: Iterable[int], who: str) -> None:
+def marks(database: sqlite3.Connection, state: RunState, kind: str, ids: Iterable[int], who: str) -> None:
     """Ids that were skipped or released; those skipped before are left out."""
     new = [id for id in ids if id not in state.skipped]
     if new:

@@ -44,7 +44,7 @@ class Table:
 
 
 def table(schema: Mapping[str, Check], found: Any, where: str = "", needed: Collection[str] = ()) -> dict[str, Any]:
-    """The values of a table, each checked. Unknown keys are refused with the closest known one.
+    """The values of a table, each checked, in the order of the schema; unknown keys are refused with the closest one.
 
     >>> table({"k": whole(1)}, {"k": 10})
     {'k': 10}
@@ -55,7 +55,7 @@ def table(schema: Mapping[str, Check], found: Any, where: str = "", needed: Coll
     for name in found:
         if name not in schema:
             raise ValueError(f"{prefix}{name}: there is no such key; {closest(name, schema)}")
-    values = {name: schema[name](value, prefix + name) for name, value in found.items()}
+    values = {name: check(found[name], prefix + name) for name, check in schema.items() if name in found}
     for name in needed:
         if name not in values:
             raise ValueError(f"{prefix}{name}: the recipe does not say; add it")

@@ -9,7 +9,7 @@ best with smaller batches than others.
 """
 
 import re
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from natsel.experiments.recipe.checks import Table, closest, key, number, text, whole
@@ -79,7 +79,7 @@ class Contender(Table):
         if self.method is not None:
             found = resolve(self.method)
         else:
-            found = natsel.Method(_value_of("objectives", self.objective), _value_of("search", self.search))
+            found = natsel.Method(_value_of("objective", self.objective), _value_of("search", self.search))
         if self.beta is not None:
             if "beta" not in {one.name for one in fields(found.search)}:  # type: ignore[arg-type]
                 raise ValueError(f"beta: {self.label} searches by {type(found.search).__name__}, which takes none")
@@ -132,12 +132,13 @@ def _contender(part: str) -> Contender:
     return Contender.from_table(values)
 
 
-def _value_of(room: str, name: str | None) -> Any:
+def _value_of(axis: str, name: str | None) -> Any:
     """The objective or the search of that name, with its usual options."""
-    import natsel
+    from natsel.objectives import READINGS
+    from natsel.search import SEARCHES
 
-    module = getattr(natsel, room)
-    kinds = {key: kind for key in dir(module) if isinstance(kind := getattr(module, key), type) and is_dataclass(kind)}
+    known = {objective for objective, _ in READINGS} if axis == "objective" else set(SEARCHES)
+    kinds = {kind.__name__: kind for kind in known}
     if name not in kinds:
-        raise ValueError(f"{room.removesuffix('s')}: there is no {name!r}; {closest(str(name), kinds)}")
+        raise ValueError(f"{axis}: there is no {name!r}; {closest(str(name), kinds)}")
     return kinds[name]()

@@ -30,6 +30,7 @@ from natsel.experiments.recipe.checks import (
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.results.claims import Claim
 from natsel.models.kinds import KINDS, Option
+from natsel.plugins import load, load_installed
 
 Counts = int | tuple[int | None, ...] | None
 """How many rows: so many, so many of each class (None: all of it), or all there are."""
@@ -100,7 +101,15 @@ def _option(option: Option) -> Check:
     return each(least) if option.type is tuple else least if option.type is int else text
 
 
+def _plugins(value: Any, key: str) -> tuple[str, ...]:
+    """Names of modules, which are imported at once: the keys after this one may name what they bring."""
+    modules = tuple(each(text)(value, key))
+    load(*modules)
+    return modules
+
+
 def _model(value: Any, key: str) -> dict[str, Any]:
+    load_installed()
     kinds = {name: {option: _option(one) for option, one in kind.options.items()} for name, kind in KINDS.items()}
     return kind_table(kinds, value, key, whole_table=False)
 
@@ -166,13 +175,15 @@ class Recipe(Table):
     `targets` are levels of the metric that labels are counted to; `target_inputs` says for which inputs predictions are
     wanted, where a method asks; `junk` says what becomes of points nobody can label: set aside ("reject"), or shown to
     the model as belonging to no class ("expose"); `budget_counts` says whether the budget is one of "labels", which
-    junk costs nothing of, or of "queries", which it uses up; `claims` are what the runs are expected to show.
+    junk costs nothing of, or of "queries", which it uses up; `claims` are what the runs are expected to show; `plugins`
+    are modules that bring methods and kinds of model of their own.
 
     >>> found = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
     >>> Recipe.from_table(found).methods[0].label
     'bald'
     """
 
+    plugins: tuple[str, ...] = key(_plugins, default=())
     name: str = key(folder_name)
     about: str = key(text, default="")
     k: int = key(whole(1), default=10, always=True)

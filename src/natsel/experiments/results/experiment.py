@@ -2,7 +2,7 @@
 
 A run is one method with one seed. After each fit it is measured, which gives one entry in `sizes` (labels held), in
 every metric and in every stage of `seconds`; between two of these it picks a batch. Nothing here reads a journal or
-draws a picture: `results.reading` makes these values, the report shows them, and JSON holds them.
+draws a picture: `results.from_journals` makes these values, the report shows them, and JSON holds them.
 """
 
 import math

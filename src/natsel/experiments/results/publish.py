@@ -17,7 +17,7 @@ from natsel.experiments.report.plan_page import plan_page, study_page
 from natsel.experiments.report.report import report
 from natsel.experiments.results.claims import Claim, Verdicts, counted, judged_across
 from natsel.experiments.results.experiment import Experiment
-from natsel.experiments.results.reading import read_experiment
+from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.summary import Row, headline, table
 from natsel.experiments.running.folder import read_plan, write_json
 from natsel.experiments.studies import STUDIES

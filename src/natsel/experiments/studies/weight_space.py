@@ -25,7 +25,16 @@ from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.units import Units
-from natsel.objectives import EIG, EPIG, JEPIG, EPIGJensen, Objective, TraceEIG, TraceEPIG
+from natsel.objectives import (
+    EIG,
+    EPIG,
+    JEPIG,
+    Argument,
+    EPIGJensen,
+    Objective,
+    TraceEIG,
+    TraceEPIG,
+)
 from natsel.search import TopK
 from natsel.seeds import derive
 
@@ -90,12 +99,11 @@ def _trial(settings: Mapping[str, Any], trial: int, device: str | None) -> dict[
 
 def _scores(model: Any, objectives: Mapping[str, Objective], pool: Any, about: Any) -> dict[str, list[float]]:
     belief, targets = model.believe(pool), model.believe(about)
-    return {
-        name: score(
-            Method(objective, TopK()), belief, targets=targets if objective.facts.needs_targets else None
-        ).tolist()
-        for name, objective in objectives.items()
-    }
+    found = {}
+    for name, objective in objectives.items():
+        method = Method(objective, TopK())
+        found[name] = score(method, belief, targets=targets if Argument.TARGETS in method.needs else None).tolist()
+    return found
 
 
 def claims(findings: Mapping[str, Any]) -> list[ClaimVerdict]:

@@ -125,22 +125,22 @@ class Conditioned:
         """w of some points from column `first` on, all before it being kept, [n, T − first]."""
         if first == len(self.taken):
             return self.own_N.new_zeros(len(some_n), 0)
-        new_n_t = self._similar(some_n, self.taken[first:])
+        there = torch.tensor(self.taken[first:], dtype=torch.int64, device=self.kernel.device)
+        new_n_t = self.similar(some_n, there)
         new_n_t = new_n_t - self._rows(some_n, first) @ self.factor_T_T[first:, :first].T
         corner_t_t = self.factor_T_T[first:, first:]
         found_t_n: Tensor = torch.linalg.solve_triangular(corner_t_t, new_n_t.T, upper=False)
         return found_t_n.T
 
-    def _similar(self, some_n: Tensor, taken: list[int]) -> Tensor:
+    def similar(self, some_n: Tensor, others_t: Tensor) -> Tensor:
         """s_nt less what the points taken beforehand explain of it, [n, t]."""
-        there = torch.tensor(taken, dtype=torch.int64, device=self.kernel.device)
-        some = self.kernel[some_n]
-        similar_n_t = some.between(self.kernel[there])
+        some, others = self.kernel[some_n], self.kernel[others_t]
+        similar_n_t = some.between(others)
         if self.before is None:
             return similar_n_t
         if self._held_N_M is not None:
-            return similar_n_t - self._held_N_M[some_n] @ self._held_N_M[there].T
-        return similar_n_t - self.before.between(some, self.kernel[there])
+            return similar_n_t - self._held_N_M[some_n] @ self._held_N_M[others_t].T
+        return similar_n_t - self.before.between(some, others)
 
     def _start(self, tables: int) -> None:
         """Take the points of `before`: what each group tells of every point."""

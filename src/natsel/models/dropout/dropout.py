@@ -45,6 +45,8 @@ class Dropout:
     (4, 5, 2)
     """
 
+    consistent_draws = True
+
     def __init__(
         self,
         network: Network,

@@ -47,6 +47,8 @@ class Sklearn:
     (2, 50, 2)
     """
 
+    consistent_draws = True
+
     def __init__(self, estimator: Any, *, members: int | None = None, smoothing: float = 0.0) -> None:
         if not (hasattr(estimator, "get_params") and hasattr(estimator, "fit") and hasattr(estimator, "predict")):
             raise ValueError(

@@ -12,7 +12,7 @@ import torch
 
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples
-from natsel.models.conversion import as_model
+from natsel.models.adapter import ModelAdapter
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
 from natsel.models.protocol import Model, Progress
@@ -25,7 +25,7 @@ class ModelOnFeatures(ABC):
     """A function that makes features of inputs and stays as it is, and a head that every fit makes and fits afresh."""
 
     head: Head | Any
-    _model: Any = None
+    _fitted_head: ModelAdapter | None = None
 
     @abstractmethod
     def _width(self, labelled: Examples) -> int:
@@ -39,20 +39,37 @@ class ModelOnFeatures(ABC):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Make the features of what is new, then fit the head afresh."""
-        model = make_head(self.head, self._width(labelled), labelled)
-        seen = [
-            None if part is None else Examples(self.features(part.inputs, progress=progress), part.labels, part.classes)
-            for part in (labelled, validation)
-        ]
-        self._model = model.fit(*seen, seed=seed, progress=progress)
+        head = make_head(self.head, self._width(labelled), labelled)
+
+        def seen(part: Examples) -> Examples:
+            return Examples(self.features(part.inputs, progress=progress), part.labels, part.classes)
+
+        examples, others = seen(labelled), None if validation is None else seen(validation)
+        self._fitted_head = head.fit(examples, others, seed=seed, progress=progress)
         return self
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
         """What the head believes about the features of inputs."""
-        if self._model is None:
+        head = self._head_after_fit()
+        return head.believe(self.features(inputs, progress=progress), progress=progress)
+
+    def believe_together(
+        self, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
+    ) -> tuple[Belief, Belief]:
+        """What the head believes about the features of both, from the same draws."""
+        head = self._head_after_fit()
+        both = (self.features(inputs, progress=progress) for inputs in (pool_inputs, target_inputs))
+        return head.believe_both(*both, progress=progress)
+
+    @property
+    def consistent_draws(self) -> bool:
+        """Whether the head's are, which is known after a fit: it makes the head."""
+        return self._fitted_head is not None and self._fitted_head.consistent_by_design
+
+    def _head_after_fit(self) -> ModelAdapter:
+        if self._fitted_head is None:
             raise ValueError("model: it has learnt nothing yet; fit the model first")
-        belief: Belief = self._model.believe(self.features(inputs, progress=progress), progress=progress)
-        return belief
+        return self._fitted_head
 
 
 def dropout_head(
@@ -99,11 +116,11 @@ def ensemble_head(
     return head
 
 
-def make_head(head: Any, features: int, labelled: Examples) -> Any:
+def make_head(head: Any, features: int, labelled: Examples) -> ModelAdapter:
     """A model for these features and the labels of these examples, from a head, a model or an estimator."""
     if labelled.labels is None or len(labelled) == 0:
         raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
     if isinstance(head, Model) or hasattr(head, "get_params") or not callable(head):
-        return as_model(head)
+        return ModelAdapter(head)
     numbers = labelled.labels.dtype.kind == "f"
-    return as_model(head(features, 1 if numbers else labelled.n_classes))
+    return ModelAdapter(head(features, 1 if numbers else labelled.n_classes))

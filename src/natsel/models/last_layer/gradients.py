@@ -51,6 +51,8 @@ class Gradients:
     torch.Size([4, 2, 64])
     """
 
+    consistent_draws = True
+
     def __init__(
         self,
         network: Any,

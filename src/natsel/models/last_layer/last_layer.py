@@ -49,6 +49,8 @@ class LastLayer:
     (torch.Size([4, 129]), torch.Size([4, 2]))
     """
 
+    consistent_draws = True
+
     def __init__(
         self,
         network: Any,

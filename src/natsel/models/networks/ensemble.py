@@ -40,6 +40,8 @@ class Ensemble:
     (2, 3, 2)
     """
 
+    consistent_draws = True
+
     def __init__(
         self,
         network: Network,

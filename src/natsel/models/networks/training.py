@@ -1,20 +1,21 @@
 """Training a network on few labels, with early stopping.
 
 An epoch is a fixed number of samples drawn with replacement (so that 20 labels and 300 take equally many steps), or
-whole passes over the data. After each epoch the network is measured on the validation set, without dropout or (as some
-published runs did) by the mean of a few draws of it. Training stops when `patience` epochs in a row were no better than
-the best one, whose weights the network then gets back. Better is: higher accuracy, or the same accuracy with a lower
-loss (numbers: a lower squared error). Without a validation set the training loss decides, and training stops as well
-once that is below `enough`.
+whole passes over the data; another source of batches may choose what each step learns from (`batches.py`). After each
+epoch the network is measured on the validation set, without dropout or (as some published runs did) by the mean of a
+few draws of it. Training stops when `patience` epochs in a row were no better than the best one, whose weights the
+network then gets back. Better is: higher accuracy, or the same accuracy with a lower loss (numbers: a lower squared
+error). Without a validation set the training loss decides, and training stops as well once that is below `enough`.
 docs/theory/batchbald.md, 14; docs/theory/stochastic-batches.md, 9; Kirsch et al. 2019 and 2023.
 
 The loop trains M networks of one architecture side by side, whose tensors carry a leading axis M; one is M = 1. Given
 its seed a fit is reproducible on the same device, and it leaves no trace in the global random state.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -24,14 +25,12 @@ from natsel.data.examples import Examples
 from natsel.memory import rows_per_chunk
 from natsel.models.dropout.mask_plan import mean_outputs
 from natsel.models.networks.architectures import fresh, seeded
+from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches
 from natsel.models.networks.inputs import as_device, as_inputs
 from natsel.models.networks.outputs import Classes, LearnableOutputs, Numbers, SoftClasses, outputs_for_labels
 from natsel.models.networks.prediction import bytes_of
 from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
-
-# Fewest samples of an epoch made of whole passes: 20 labels are gone through 52 times before each look at validation.
-_PASSES = 1024
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class Training:
     `epoch_samples`: samples per epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
     `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (momentum 0.9).
     `validation_draws`: the validation set is judged by the mean of so many draws of dropout; 0: without dropout.
+    `batches`: the source of the examples of each step (`natsel.models.networks.batches`); all examples alike.
 
     >>> Training(max_epochs=5).batch
     64
@@ -55,6 +55,7 @@ class Training:
     optimiser: str = "adam"
     enough: float = 0.01
     validation_draws: int = 0
+    batches: Batches = field(default_factory=UniformBatches)
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "batch", "epoch_samples", "max_epochs", "patience"):
@@ -67,6 +68,12 @@ class Training:
             raise ValueError(f"weight_decay: cannot be negative (found {self.weight_decay}); 0 is none")
         if self.optimiser not in ("adam", "adamw", "sgd"):
             raise ValueError(f"optimiser: expected adam, adamw or sgd, found {self.optimiser!r}; adam is the default")
+        if isinstance(self.batches, type) or not isinstance(self.batches, Batches):
+            found = f"the class {self.batches.__name__}" if isinstance(self.batches, type) else repr(self.batches)
+            raise ValueError(
+                f"batches: expected a source of batches, an object with steps(epoch), found {found};"
+                " UniformBatches() is the default"
+            )
 
 
 def _default(name: str) -> object:
@@ -149,7 +156,7 @@ def train_members(
     device: torch.device,
     progress: Progress | None = None,
 ) -> list[list[Epoch]]:
-    """Train M networks in place, each from its own order of the data; each stops for itself."""
+    """Train M networks in place, each from its own batches; each stops for itself."""
     if labelled.labels is None or len(labelled) == 0:
         found = "no labels" if len(labelled) else "no examples"
         raise ValueError(f"labelled: found {found}, so there is nothing to learn from; label some points first")
@@ -171,8 +178,17 @@ def train_members(
 
     with seeded(derive(seeds[0], "noise"), device), _reproducible():
         for number in range(training.max_epochs):
-            order_M_S = torch.stack([_order(len(labelled), training, generator) for generator in orders]).to(device)
-            loss_M = _train_epoch(members, learn, outputs, order_M_S, training.batch, optimiser)
+            sources = [
+                training.batches.steps(
+                    MemberEpoch(
+                        *(number, len(labelled), training.batch, training.epoch_samples, generator),
+                        losses=_look_at(members, member, learn, outputs),
+                        device=device,
+                    )
+                )
+                for member, generator in enumerate(orders)
+            ]
+            loss_M = _train_epoch(members, learn, outputs, _joint_steps(sources, device), optimiser)
             rows = [loss_M, *_measure(members, check, judge)] if check else [loss_M]
             for member, row in enumerate(torch.stack(rows, 1).tolist()):  # the only wait for the device in an epoch
                 if member in learning:
@@ -305,21 +321,100 @@ def _train_epoch(
     members: Members,
     examples: _Prepared,
     outputs: LearnableOutputs,
-    order_M_S: Tensor,
-    batch: int,
+    steps: Iterator[tuple[Tensor, Tensor | None]],
     optimiser: torch.optim.Optimizer,
 ) -> Tensor:
     """One epoch of learning; the mean loss of each member."""
     members.mode(True)
-    total_M = torch.zeros(members.count, device=order_M_S.device)
-    for part_M_B in order_M_S.tensor_split(-(-order_M_S.shape[1] // batch), dim=1):  # batches as even as can be
-        loss_M_B = outputs.loss(members.forward(examples.inputs_N[part_M_B]), examples.targets_N[part_M_B])
+    total_M, samples = torch.zeros(members.count, device=examples.targets_N.device), 0
+    for positions_M_B, weights_M_B in steps:
+        loss_M_B = outputs.loss(members.forward(examples.inputs_N[positions_M_B]), examples.targets_N[positions_M_B])
+        if weights_M_B is not None:
+            loss_M_B = loss_M_B * weights_M_B.to(loss_M_B.dtype)
         torch.autograd.backward(loss_M_B.mean(1).sum())
         optimiser.step()
         optimiser.zero_grad()
         total_M += loss_M_B.detach().sum(1)
+        samples += positions_M_B.shape[1]
     members.mode(False)
-    return total_M / order_M_S.shape[1]
+    return total_M / samples
+
+
+def _joint_steps(sources: list[Iterable[Step]], device: torch.device) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """positions_M_B and weights_M_B of each step of M members, on the device.
+
+    Sizes and types alone are checked: to look at the positions themselves would wait for the device.
+    """
+    number = 0
+    for steps in zip_longest(*sources):
+        number += 1
+        if any(step is None for step in steps):
+            raise ValueError(
+                "batches: members that learn side by side need equally many steps in an epoch, found a member that ends"
+                f" before step {number} and one that does not; let the number of steps depend on the sizes alone"
+            )
+        positions_B = [_checked_positions(step, device) for step in steps]
+        if len({len(one_B) for one_B in positions_B}) > 1:
+            raise ValueError(
+                "batches: members that learn side by side need equally many examples in a step, found"
+                f" {', '.join(str(len(one_B)) for one_B in positions_B)} in step {number}; give weight 0 to those that"
+                " are too many"
+            )
+        weights_M_B = None
+        if any(step.weights_B is not None for step in steps):
+            weights_M_B = torch.stack([_checked_weights(step, device) for step in steps])
+        yield torch.stack(positions_B), weights_M_B
+    if number == 0:
+        raise ValueError("batches: the source gave no step in an epoch; yield at least one")
+
+
+def _checked_positions(step: Step, device: torch.device) -> Tensor:
+    if not isinstance(step, Step):
+        raise ValueError(f"batches: expected steps, found {type(step).__name__}; yield Step(positions_B)")
+    positions_B = torch.as_tensor(step.positions_B, device=device)
+    if positions_B.dtype != torch.int64 or positions_B.dim() != 1 or len(positions_B) == 0:
+        raise ValueError(
+            "batches: positions of a step must be a vector of one or more int64, found shape"
+            f" {tuple(positions_B.shape)} of {positions_B.dtype}; yield rows of the labelled examples"
+        )
+    return positions_B
+
+
+def _checked_weights(step: Step, device: torch.device) -> Tensor:
+    if step.weights_B is None:
+        return torch.ones(len(step.positions_B), device=device)
+    weights_B = torch.as_tensor(step.weights_B, device=device)
+    if weights_B.shape != (len(step.positions_B),):
+        raise ValueError(
+            f"batches: expected one weight for each of the {len(step.positions_B)} examples of a step, found shape"
+            f" {tuple(weights_B.shape)}; yield Step(positions_B, weights_B)"
+        )
+    return weights_B
+
+
+def _look_at(
+    members: Members, member: int, examples: _Prepared, outputs: LearnableOutputs
+) -> Callable[[Tensor], Tensor]:
+    """positions_B → losses_B of one member as it is when asked, in the middle of an epoch; nothing changes by it."""
+    device = examples.targets_N.device
+
+    def losses(positions_B: Tensor) -> Tensor:
+        positions_B = torch.as_tensor(positions_B, device=device)
+        parts = positions_B.tensor_split(max(1, -(-len(positions_B) // examples.rows)))
+        members.mode(False)
+        try:
+            # A network may draw random numbers in evaluation mode too, and the steps that follow must not notice.
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.no_grad():
+                return torch.cat([losses_at(part_b) for part_b in parts])
+        finally:
+            members.mode(True)
+
+    def losses_at(positions_b: Tensor) -> Tensor:
+        inputs_b, targets_b = examples.inputs_N[positions_b], examples.targets_N[positions_b]
+        outputs_M_b_C = members.forward(inputs_b.expand(members.count, *inputs_b.shape))
+        return outputs.loss(outputs_M_b_C[member], targets_b)
+
+    return losses
 
 
 @torch.no_grad()
@@ -336,13 +431,6 @@ def _measure(members: Members, examples: _Prepared, outputs: LearnableOutputs) -
         loss_M += outputs.loss(outputs_M_B_C, targets_M_B).sum(1)
         right_M += (outputs_M_B_C.argmax(-1) == targets_M_B).sum(1)
     return loss_M / count, right_M / count
-
-
-def _order(count: int, training: Training, generator: torch.Generator) -> Tensor:
-    """The examples of an epoch, in order."""
-    if training.epoch_samples is not None:
-        return torch.randint(count, (training.epoch_samples,), generator=generator)
-    return torch.cat([torch.randperm(count, generator=generator) for _ in range(-(-_PASSES // count))])
 
 
 def _checked_finite(epoch: Epoch) -> Epoch:

@@ -39,6 +39,7 @@ class BayesianLinear:
     """
 
     regression = True
+    consistent_draws = True
 
     def __init__(
         self,

@@ -125,6 +125,7 @@ class JointProcess(ABC):
     """
 
     kind: ClassVar[str]
+    consistent_draws = True  # within one call: `believe_together` is there for more
     draws: int
     _columns: int
     _seed: int

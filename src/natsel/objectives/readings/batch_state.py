@@ -24,6 +24,11 @@ class BatchState(ABC):
     total: float = 0.0
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know before trusting the scores."""
+        return ()
+
+    @property
     def exact(self) -> bool:
         """Whether the gains are exact now, rather than estimated from samples."""
         return True

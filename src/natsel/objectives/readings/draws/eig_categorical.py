@@ -17,6 +17,7 @@ from torch import Tensor
 
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
+from natsel.capabilities import Capability
 from natsel.information.enumeration import labellings
 from natsel.information.weighted_posteriors import (
     Children,
@@ -33,7 +34,7 @@ from natsel.information.weighted_posteriors import (
 )
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
@@ -50,16 +51,21 @@ _LEAST_WEIGHT = 1e-16
 _ROUNDING = 2e-6
 
 
-@serves(EIG, CategoricalSamples)
+@serves(
+    EIG,
+    CategoricalSamples,
+    PairFacts(needs_draws=True, monotone=True, submodular=True, cost="N·K·C, a batch k·N·C·K·rows at most"),
+)
 class CategoricalEIG(BatchState):
     """Gains conditional on the labels of the points added so far."""
 
+    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.COSTS
     submodular: ClassVar[bool] = True
 
-    def __init__(self, objective: EIG, belief: CategoricalSamples, reading: Reading) -> None:
+    def __init__(self, objective: EIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
         self.belief = belief
         self.limit = objective.rows
-        self.generator = reading.generator
+        self.generator = context.generator
         self.prior = self._rows = prior_rows(belief.log_weights_K)
         self._pending: tuple[Children, float] | None = None
 

@@ -37,30 +37,38 @@ from natsel.information.weighted_posteriors import (
 )
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.epig import EPIG, EPIGChi2
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.pointwise import pointwise
 
 _MOST = 2.0
 _FEW = (16, 64)  # targets that say how far gains exceed their second-order form; more for those that still come near
 _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standard deviations as it was off elsewhere
 
 
-@serves(EPIG, CategoricalSamples)
+@serves(
+    EPIG,
+    CategoricalSamples,
+    PairFacts(
+        needs=Argument.TARGETS, needs_draws=True, monotone=True, cost="N·M·K·C², the k best of N in about N·C·K²"
+    ),
+)
 class CategoricalEPIG(BatchState):
     """Gains about targets conditional on the labels of the points added so far."""
 
-    def __init__(self, objective: EPIG, belief: CategoricalSamples, reading: Reading) -> None:
-        self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
+    offers: ClassVar[Capability] = BatchState.offers | Capability.CEILINGS | Capability.ERRORS | Capability.COSTS
+
+    def __init__(self, objective: EPIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
+        self.belief, self.limit, self.generator = belief, objective.rows, context.generator
         self.prior = self.rows = prior_rows(belief.log_weights_K)
         self._rough_N: Tensor | None = None
         # Gains over their second-order form: in full, and about few and more targets; NaN where not looked at.
         self._ratio_N = torch.full((len(belief),), torch.nan, dtype=torch.float64, device=belief.device)
         self._guesses_N = [self._ratio_N.clone() for _ in _FEW]
-        assert reading.targets is not None
-        assert isinstance(reading.targets.belief, CategoricalSamples)
         dtype = belief.log_probs_N_K_C.dtype
-        self.log_probs_M_K_C = reading.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
-        self.weights_M = reading.targets.weights_M
+        self.log_probs_M_K_C = context.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
+        self.weights_M = context.targets.weights_M
         self.share_M = TargetDeviations(self.log_probs_M_K_C, None, self.weights_M).weights_M.double()
         self._few_M = [few(self.share_M, size) for size in _FEW]
 
@@ -217,19 +225,8 @@ def few(share_M: Tensor, size: int) -> Tensor:
     return order_M[torch.searchsorted(ends_M, at_m).clamp_max_(len(order_M) - 1)].sort().values
 
 
-@serves(EPIGChi2, CategoricalSamples)
-class CategoricalEPIGChi2:
-    """The second-order form of every point by itself."""
-
-    offers: ClassVar[Capability] = Capability.SCORES
-
-    def __init__(self, objective: EPIGChi2, belief: CategoricalSamples, reading: Reading) -> None:
-        assert reading.targets is not None
-        assert isinstance(reading.targets.belief, CategoricalSamples)
-        self.belief = belief
-        log_probs_M_K_C = reading.targets.belief.log_probs_N_K_C.to(belief.device, belief.log_probs_N_K_C.dtype)
-        self.targets = TargetDeviations(log_probs_M_K_C, belief.log_weights_K, reading.targets.weights_M)
-
-    def scores(self) -> Tensor:
-        """½ Σ_j v_j χ² of every point, N values."""
-        return second_order(self.belief.log_probs_N_K_C, self.targets.weights_K, self.targets.factor())
+@pointwise(EPIGChi2, CategoricalSamples, PairFacts(needs=Argument.TARGETS, needs_draws=True, cost="N·C·K²"))
+def _second_order(objective: EPIGChi2, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> Tensor:
+    log_probs_M_K_C = context.targets.belief.log_probs_N_K_C.to(belief.device, belief.log_probs_N_K_C.dtype)
+    targets = TargetDeviations(log_probs_M_K_C, belief.log_weights_K, context.targets.weights_M)
+    return second_order(belief.log_probs_N_K_C, targets.weights_K, targets.factor())

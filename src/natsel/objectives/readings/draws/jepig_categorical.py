@@ -7,10 +7,13 @@ targets leave, which are thinned where there are more labellings than `rows`.
 docs/theory/epig-jepig.md, 7.1 and 8.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
+from natsel.capabilities import Capability
 from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
 from natsel.information.weighted_posteriors import (
     WeightedPosteriors,
@@ -24,26 +27,31 @@ from natsel.information.weighted_posteriors import (
 )
 from natsel.memory import chunked
 from natsel.objectives.jepig import JEPIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 
 _FEW = 2  # effective draws
 _NOTHING = 1e-12  # nats
 
 
-@serves(JEPIG, CategoricalSamples)
+@serves(
+    JEPIG,
+    CategoricalSamples,
+    PairFacts(needs=Argument.TARGETS, needs_draws=True, monotone=True, cost="M·K·C·rows + N·K·C·rows"),
+)
 class CategoricalJEPIG(BatchState):
     """Gains about all targets together, conditional on the labels of the points added so far."""
 
-    def __init__(self, objective: JEPIG, belief: CategoricalSamples, reading: Reading) -> None:
-        self.belief, self.limit, self.generator = belief, objective.rows, reading.generator
+    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.COSTS
+
+    def __init__(self, objective: JEPIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
+        self.belief, self.limit, self.generator = belief, objective.rows, context.generator
         self.prior = self.before = prior_rows(belief.log_weights_K)
-        assert reading.targets is not None
-        assert isinstance(reading.targets.belief, CategoricalSamples)
-        if reading.targets.weights_M is not None:
+        if context.targets.weights_M is not None:
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
         self.after = self.before
-        for log_probs_K_C in reading.targets.belief.log_probs_N_K_C.to(belief.device):
+        for log_probs_K_C in context.targets.belief.log_probs_N_K_C.to(belief.device):
             if self.after.left < _NOTHING:  # every labelling so far leaves one draw: further targets tell nothing
                 break
             self.after = self._grown(self.after, log_probs_K_C.double().softmax(-1))

@@ -11,11 +11,12 @@ import math
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.beliefs import CategoricalSamples, GaussianSamples
 from natsel.information.known_labels import jpig, log_predictive, pig, targets_posterior
 from natsel.memory import chunked
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
 from natsel.objectives.pig import JPIG, PIG
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 
 _FEW = 2  # effective draws
@@ -23,14 +24,22 @@ _FEW = 2  # effective draws
 _LAST = -1e100
 
 
+def _facts(cost: str) -> PairFacts:
+    return PairFacts(needs=Argument.LABELS | Argument.TARGETS, needs_draws=True, nonnegative=False, cost=cost)
+
+
 class KnownLabelState(BatchState):
     """What both share: likelihoods of the labels, and points taken one by one."""
 
-    def __init__(self, objective: PIG | JPIG, belief: CategoricalSamples | GaussianSamples, reading: Reading) -> None:
-        assert reading.labels_N is not None
-        self.seen_N_K = likelihoods(belief, reading.labels_N)
+    def __init__(
+        self,
+        objective: PIG | JPIG,
+        belief: CategoricalSamples | GaussianSamples,
+        context: Context[CategoricalSamples | GaussianSamples],
+    ) -> None:
+        self.seen_N_K = likelihoods(belief, context.labels_N)
         self.prior_K = belief.log_weights_K
-        self.aims_M_K, self.weights_M = known_targets(reading)
+        self.aims_M_K, self.weights_M = known_targets(context)
         self.aims_M_K = self.aims_M_K.to(self.prior_K.device)
 
     def bounds(self) -> Tensor:
@@ -48,12 +57,16 @@ class KnownLabelState(BatchState):
         return gain
 
 
-@serves(PIG, CategoricalSamples, GaussianSamples)
 class KnownPIG(KnownLabelState):
     """Gains about each target label, under the draws as the labels taken weigh them."""
 
-    def __init__(self, objective: PIG, belief: CategoricalSamples | GaussianSamples, reading: Reading) -> None:
-        super().__init__(objective, belief, reading)
+    def __init__(
+        self,
+        objective: PIG,
+        belief: CategoricalSamples | GaussianSamples,
+        context: Context[CategoricalSamples | GaussianSamples],
+    ) -> None:
+        super().__init__(objective, belief, context)
         self.weights_K = self.prior_K
 
     def scores(self) -> Tensor:
@@ -75,12 +88,20 @@ class KnownPIG(KnownLabelState):
         return float(pig(together_1_K, self.aims_M_K, self.prior_K, self.weights_M)[0]) if len(positions) else 0.0
 
 
-@serves(JPIG, CategoricalSamples, GaussianSamples)
+serves(PIG, GaussianSamples, _facts("N·M·K"))(KnownPIG)
+serves(PIG, CategoricalSamples, _facts("N·M·K"))(KnownPIG)
+
+
 class KnownJPIG(KnownLabelState):
     """Gains about all target labels together: two weights of the draws, without and with the target labels."""
 
-    def __init__(self, objective: JPIG, belief: CategoricalSamples | GaussianSamples, reading: Reading) -> None:
-        super().__init__(objective, belief, reading)
+    def __init__(
+        self,
+        objective: JPIG,
+        belief: CategoricalSamples | GaussianSamples,
+        context: Context[CategoricalSamples | GaussianSamples],
+    ) -> None:
+        super().__init__(objective, belief, context)
         if self.weights_M is not None:
             raise ValueError("target weights: JPIG takes all targets together and has no use for them; use PIG")
         self.posterior_K = targets_posterior(self.aims_M_K, self.prior_K)
@@ -118,7 +139,11 @@ class KnownJPIG(KnownLabelState):
         return float(jpig(together_1_K, self.aims_M_K, self.prior_K)[0]) if len(positions) else 0.0
 
 
-def likelihoods(belief: Belief, labels_N: Tensor) -> Tensor:
+serves(JPIG, GaussianSamples, _facts("M·K + N·K"))(KnownJPIG)
+serves(JPIG, CategoricalSamples, _facts("M·K + N·K"))(KnownJPIG)
+
+
+def likelihoods(belief: CategoricalSamples | GaussianSamples, labels_N: Tensor) -> Tensor:
     """ln p(y_n | x_n, ω_k), [N, K] in float64.
 
     >>> likelihoods(CategoricalSamples.from_probs([[[0.5, 0.5], [0.25, 0.75]]]), torch.tensor([1])).exp().tolist()
@@ -128,7 +153,6 @@ def likelihoods(belief: Belief, labels_N: Tensor) -> Tensor:
         count, draws, _ = belief.shape
         index_N_K_1 = labels_N.long()[:, None, None].expand(count, draws, 1)
         return belief.log_probs_N_K_C.gather(2, index_N_K_1).squeeze(2).double()
-    assert isinstance(belief, GaussianSamples)
 
     def work(part: slice) -> Tensor:
         variance_n_K = belief.variance_N_K[part].double()
@@ -138,10 +162,9 @@ def likelihoods(belief: Belief, labels_N: Tensor) -> Tensor:
     return chunked(work, len(belief), 32 * belief.mean_N_K.shape[1], belief.device)
 
 
-def known_targets(reading: Reading) -> tuple[Tensor, Tensor | None]:
+def known_targets(context: Context[CategoricalSamples | GaussianSamples]) -> tuple[Tensor, Tensor | None]:
     """Likelihoods of the target labels, [M, K], and the weights of the targets."""
-    targets = reading.targets
-    assert targets is not None
+    targets = context.targets
     if targets.labels_M is None:
         raise ValueError(
             "targets: their labels are not known, and PIG and JPIG weigh them; pass natsel.Targets(belief, labels=…),"

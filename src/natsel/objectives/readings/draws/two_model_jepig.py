@@ -1,24 +1,34 @@
 """JEPIG from two models: EIG of the model less EIG of its students."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
+from natsel.beliefs import CategoricalSamples
 from natsel.beliefs.two_models import TwoModels
+from natsel.capabilities import Capability
 from natsel.information import mutual_information
 from natsel.objectives.eig import EIG
 from natsel.objectives.jepig import TaughtJEPIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 
 
-@serves(TaughtJEPIG, TwoModels)
+@serves(
+    TaughtJEPIG,
+    TwoModels,
+    PairFacts(needs_draws=True, nonnegative=False, cost="a training for each student, then twice BALD"),
+)
 class TwoModelJEPIG(BatchState):
     """Two EIG states, one of the model and one of its students."""
 
-    def __init__(self, objective: TaughtJEPIG, belief: TwoModels, reading: Reading) -> None:
+    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.COSTS
+
+    def __init__(self, objective: TaughtJEPIG, belief: TwoModels, context: Context[TwoModels]) -> None:
         eig = EIG(objective.rows)
-        plain = Reading(None, None, reading.generator)
+        plain: Context[CategoricalSamples] = Context(None, None, context.generator)
         self.teacher = CategoricalEIG(eig, belief.teacher, plain)
         self.students = [CategoricalEIG(eig, student, plain) for student in belief.students]
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, GaussianFeatures, GaussianSamples, Targets
+from natsel.beliefs import GaussianFeatures, GaussianSamples, Targets
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.rounding import ROUNDING
 
@@ -31,6 +31,12 @@ _SHARP, _MOST = 1e8, 1e20
 _SMALL, _NEAR = 1e-6, 1e-3
 # Tables of N × D that a state may keep at once: before and after the targets, or of points and of targets twice.
 _TABLES = 4
+
+
+Gaussian = GaussianFeatures | GaussianSamples
+
+# Why scores of moment-matched draws are upper bounds.
+MOMENTS = "no law with the mixture's moments has more entropy than the normal"
 
 
 class Features(Protocol):
@@ -62,14 +68,13 @@ class Centred:
         return self.mean_N_K.shape
 
 
-def matched(belief: Belief, targets: Targets | None) -> tuple["ConditionedPoints", "ConditionedPoints"]:
+def points_and_targets(belief: Gaussian, targets: Targets[Gaussian]) -> tuple["ConditionedPoints", "ConditionedPoints"]:
     """Pool and targets that count as jointly Gaussian points in one space of features, draws moment-matched.
 
     >>> belief = GaussianFeatures([[1.0, 0.0]])
-    >>> matched(belief, Targets(belief))[1].start_N.tolist()
+    >>> points_and_targets(belief, Targets(belief))[1].start_N.tolist()
     [1.0]
     """
-    assert targets is not None
     counted = None if targets.weights_M is None else targets.weights_M.nonzero()[:, 0]
     # Targets of weight 0 are not looked at.
     some = targets.belief if counted is None or len(counted) == len(targets.belief) else targets.belief[counted]
@@ -82,15 +87,30 @@ def matched(belief: Belief, targets: Targets | None) -> tuple["ConditionedPoints
     return pool, other
 
 
-def points_of(belief: Belief) -> "ConditionedPoints":
-    """The points of a belief; draws are moment-matched, with noise E v.
+def points_of(belief: Gaussian) -> "ConditionedPoints":
+    """The points of a belief, draws moment-matched.
 
-    >>> points_of(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]])).noise_N.tolist()
+    >>> points_of(GaussianFeatures([[2.0]], noise=0.5)).start_N.tolist()
+    [4.0]
+    """
+    return gaussian_points(belief) if isinstance(belief, GaussianFeatures) else moment_matched_points(belief)
+
+
+def gaussian_points(belief: GaussianFeatures) -> "ConditionedPoints":
+    """The points of a jointly Gaussian belief.
+
+    >>> gaussian_points(GaussianFeatures([[2.0]], noise=0.5)).noise_N.tolist()
     [0.5]
     """
-    if isinstance(belief, GaussianFeatures):
-        return ConditionedPoints(belief.features_N_D, belief.noise_N)
-    assert isinstance(belief, GaussianSamples)
+    return ConditionedPoints(belief.features_N_D, belief.noise_N)
+
+
+def moment_matched_points(belief: GaussianSamples) -> "ConditionedPoints":
+    """Jointly Gaussian points with the moments of draws, and noise E v.
+
+    >>> moment_matched_points(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]])).noise_N.tolist()
+    [0.5]
+    """
     weights_K, variance_N_K = belief.log_weights_K.exp(), belief.variance_N_K
     count, draws = variance_N_K.shape
     noise_N = chunked(lambda part: variance_N_K[part].double() @ weights_K, count, 16 * draws, belief.device)
@@ -158,7 +178,10 @@ class ConditionedPoints:
 
     def explained_variances(self) -> Tensor:
         """How much of Var f goes by what is `known`: Σ_r c_r (φ·v_r)², never negative."""
-        return self._per_point(lambda part: self._told(self._features(part)))
+        known = self.known
+        if known is None:
+            return torch.zeros_like(self.noise_N)
+        return self._per_point(lambda part: _explained(self._features(part), known))
 
     def keep(self, position: int) -> float:
         """The share of the variance of a point that its own label leaves; no other point keeps less."""
@@ -183,18 +206,16 @@ class ConditionedPoints:
         """Take a row's share from every point, and say what each lost."""
         before_N, share = self.variance_N, 1 / (1 + math.sqrt(keep)) if self.sharp else 1.0
         features = self.left if self.sharp and self.left_N_D is not None else self._features
-        along_N = None
+        along_N = before_N[:0]
         if self.left_N_D is not None or not self.sharp:
             along_N = self._per_point(lambda part: features(part) @ row_D)
         if self.left_N_D is not None:
-            assert along_N is not None
             self.left_N_D.addr_(along_N, row_D, alpha=-share)
         self.rows_T_D = torch.cat([self.rows_T_D, row_D[None]])
         self.shares.append(share)
         if self.sharp:
             self.variance_N = torch.minimum(self._lengths(), before_N)
             return before_N - self.variance_N
-        assert along_N is not None
         # Cauchy and Schwarz: no point can lose more than this, whatever rounding says.
         explained_N = torch.minimum(along_N.square_(), before_N * (1 - keep))
         self.variance_N = before_N - explained_N
@@ -210,12 +231,7 @@ class ConditionedPoints:
     def _unseen(self, features_n_D: Tensor) -> Tensor:
         """Var f before any label was seen."""
         variance_n = features_n_D.square().sum(1)
-        return variance_n if self.known is None else (variance_n - self._told(features_n_D)).clamp_min_(0)
-
-    def _told(self, features_n_D: Tensor) -> Tensor:
-        assert self.known is not None
-        vectors_R_D, strength_R = self.known
-        return (features_n_D @ vectors_R_D.T).square() @ (strength_R / (1 + strength_R))
+        return variance_n if self.known is None else (variance_n - _explained(features_n_D, self.known)).clamp_min_(0)
 
     def _settled(self, features_n_D: Tensor) -> Tensor:
         """Features before any label was seen: along each v less the share 1 − (1+σ²)^(−½) of them."""
@@ -231,6 +247,12 @@ class ConditionedPoints:
     def _per_point(self, work: Callable[[slice], Tensor]) -> Tensor:
         count, width = self.features_N_D.shape
         return chunked(work, count, 32 * width, self.noise_N.device)
+
+
+def _explained(features_n_D: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
+    """Σ_r c_r (φ·v_r)² of some points."""
+    vectors_R_D, strength_R = known
+    return (features_n_D @ vectors_R_D.T).square() @ (strength_R / (1 + strength_R))
 
 
 def log_open(white_n_D: Tensor, white_m_D: Tensor, open_n: Tensor, open_m: Tensor) -> Tensor:

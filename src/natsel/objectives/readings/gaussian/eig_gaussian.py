@@ -7,6 +7,7 @@ mixture's value, still monotone and submodular.
 docs/theory/epig-jepig.md, 2; Kirsch 2023, black-box batch active learning.
 """
 
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -16,24 +17,29 @@ from torch import Tensor
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
 from natsel.information.gaussians import log_det_gain
-from natsel.memory import chunked
+from natsel.memory import chunked, rows_per_chunk
 from natsel.objectives.eig import EIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import points_of, sharpened
+from natsel.objectives.readings.gaussian.conditioned_points import MOMENTS, Gaussian, points_of, sharpened
 from natsel.rounding import ROUNDING
 
+_FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")
 
-@serves(EIG, GaussianFeatures, GaussianSamples)
+
 class GaussianEIG(BatchState):
     """Gains conditional on the values of the points added so far."""
 
     offers: ClassVar[Capability] = (
-        Capability.SCORES | Capability.GAINS | Capability.VALUE | Capability.DISTANCES | Capability.KERNEL
+        BatchState.offers
+        | Capability.DISTANCES
+        | Capability.MANY_DISTANCES
+        | Capability.KERNEL
+        | Capability.KERNEL_SUMS
     )
     submodular: ClassVar[bool] = True
 
-    def __init__(self, objective: EIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
+    def __init__(self, objective: EIG, belief: Gaussian, context: Context[Gaussian]) -> None:
         self.points = points_of(belief)
         self.noise_N = self.points.noise_N
         # ln E v − E ln v of the draws' noise: 0 where they agree on it, else known before any label is seen.
@@ -97,6 +103,18 @@ class GaussianEIG(BatchState):
         """φ_i·φ_j/√(noise_i noise_j) of some positions with some others, [rows, columns]."""
         return self._inner(rows.to(self.noise_N.device), columns.to(self.noise_N.device))
 
+    def kernel_sums(self, weights_N: Tensor) -> Tensor:
+        """Σ_j w_j k_nj of every position: two products with the features."""
+        features_N_D, root_N = self.points.features_N_D, self.noise_N.rsqrt()
+        weights_N = weights_N.to(root_N) * root_N
+        count, width = features_N_D.shape
+        sum_D = weights_N.new_zeros(width)
+        step = rows_per_chunk(16 * width, root_N.device)
+        for start in range(0, count, step):
+            part = slice(start, start + step)
+            sum_D += weights_N[part] @ features_N_D[part].double()
+        return root_N * chunked(lambda part: features_N_D[part].double() @ sum_D, count, 16 * width, root_N.device)
+
     def _inner(self, rows: Tensor | None, columns: Tensor) -> Tensor:
         """Inner products of φ/√noise of some positions, or of all, with some others."""
         features_N_D = self.points.features_N_D
@@ -108,3 +126,7 @@ class GaussianEIG(BatchState):
 
         count, width = len(self.noise_N) if rows is None else len(rows), few_m_D.shape[1]
         return chunked(work, count, 8 * (2 * width + 2 * len(columns)), self.noise_N.device)
+
+
+serves(EIG, GaussianSamples, replace(_FACTS, needs_draws=True, guarantee="upper", why=MOMENTS))(GaussianEIG)
+serves(EIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianEIG)

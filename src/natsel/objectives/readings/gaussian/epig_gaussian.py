@@ -10,6 +10,7 @@ docs/theory/epig-jepig.md, 6 and 8.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -17,21 +18,29 @@ from torch import Tensor
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import ConditionedPoints, log_open, matched, sharpened
+from natsel.objectives.readings.gaussian.conditioned_points import (
+    ConditionedPoints,
+    Gaussian,
+    log_open,
+    points_and_targets,
+    sharpened,
+)
 
 _COLUMNS = 2048  # targets beside each other: blocks of a few megabytes stay in the caches
 
 
-@serves(EPIG, GaussianFeatures, GaussianSamples)
+_FACTS = PairFacts(needs=Argument.TARGETS, monotone=True, cost="N·M·D, a batch k·N·M·D")
+
+
 class GaussianEPIG(BatchState):
     """Gains about targets conditional on the labels of the points added so far."""
 
-    def __init__(self, objective: EPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
-        assert reading.targets is not None
-        self.pool, self.targets = matched(belief, reading.targets)
-        given_M = reading.targets.weights_M
+    def __init__(self, objective: EPIG, belief: Gaussian, context: Context[Gaussian]) -> None:
+        self.pool, self.targets = points_and_targets(belief, context.targets)
+        given_M = context.targets.weights_M
         if given_M is None:
             given_M = torch.ones_like(self.targets.noise_N)
         self.weights_M = (given_M[given_M > 0] / given_M.sum()).to(belief.device)
@@ -108,3 +117,11 @@ class GaussianEPIG(BatchState):
 
         each = 8 * (3 * width + 3 * columns)
         return chunked(work, len(positions), each, self.weights_M.device).clamp_min_(0)
+
+
+serves(
+    EPIG,
+    GaussianSamples,
+    replace(_FACTS, needs_draws=True, guarantee="approximate", why="the draws are read as a normal with their moments"),
+)(GaussianEPIG)
+serves(EPIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianEPIG)

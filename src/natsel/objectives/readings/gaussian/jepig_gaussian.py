@@ -9,6 +9,8 @@ Gaussians are moment-matched.
 docs/theory/epig-jepig.md, 6 and 8.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -17,19 +19,26 @@ from natsel.information.gaussians import log_det_gain
 from natsel.information.weights.explained import triangle
 from natsel.memory import require, rows_per_chunk
 from natsel.objectives.jepig import JEPIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import ConditionedPoints, matched, sharpened
+from natsel.objectives.readings.gaussian.conditioned_points import (
+    ConditionedPoints,
+    Gaussian,
+    points_and_targets,
+    sharpened,
+)
+
+_FACTS = PairFacts(needs=Argument.TARGETS, monotone=True, cost="(M + N)·D·min(M, D), a batch k·N·D")
 
 
-@serves(JEPIG, GaussianFeatures, GaussianSamples)
 class GaussianJEPIG(BatchState):
     """Gains about all targets together, conditional on the labels of the points added so far."""
 
-    def __init__(self, objective: JEPIG, belief: GaussianFeatures | GaussianSamples, reading: Reading) -> None:
-        if reading.targets is not None and reading.targets.weights_M is not None:
+    def __init__(self, objective: JEPIG, belief: Gaussian, context: Context[Gaussian]) -> None:
+        if context.targets.weights_M is not None:
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
-        self.before, targets = matched(belief, reading.targets)
+        self.before, targets = points_and_targets(belief, context.targets)
         self.sharp = sharpened(self.before, targets)
         self.known = directions(targets, self.sharp)
         self.available = 0.5 * float(self.known[1].log1p().sum())
@@ -68,6 +77,14 @@ class GaussianJEPIG(BatchState):
         after = ConditionedPoints(features_B_D, noise_B, self.known)
         after.sharpen()
         return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left(slice(None)), noise_B))
+
+
+serves(
+    JEPIG,
+    GaussianSamples,
+    replace(_FACTS, needs_draws=True, guarantee="approximate", why="the draws are read as a normal with their moments"),
+)(GaussianJEPIG)
+serves(JEPIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianJEPIG)
 
 
 def directions(targets: ConditionedPoints, sharp: bool = False) -> tuple[Tensor, Tensor]:

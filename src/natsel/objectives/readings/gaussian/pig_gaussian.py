@@ -9,6 +9,7 @@ docs/theory/epig-jepig.md, 6 and 11.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -17,10 +18,13 @@ from torch import Tensor
 from natsel.beliefs import GaussianFeatures
 from natsel.beliefs.updates import Update, gaussian_update
 from natsel.memory import chunked, fits, require, rows_per_chunk
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
 from natsel.objectives.pig import JPIG, PIG
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.gaussian.conditioned_points import log_open
+
+_FACTS = PairFacts(needs=Argument.LABELS | Argument.TARGETS, nonnegative=False)
 
 # Tables of N × D that a state may keep at once: two sides, each before and after a label.
 _TABLES = 4
@@ -75,26 +79,23 @@ class LabelledPoints:
 class GaussianKnown(BatchState):
     """What both share: candidates and targets with their labels, and points taken one by one."""
 
-    def __init__(self, objective: PIG | JPIG, belief: GaussianFeatures, reading: Reading) -> None:
-        targets = reading.targets
-        assert reading.labels_N is not None
-        assert targets is not None
-        assert isinstance(targets.belief, GaussianFeatures)
+    def __init__(self, objective: PIG | JPIG, belief: GaussianFeatures, context: Context[GaussianFeatures]) -> None:
+        targets = context.targets
         if targets.labels_M is None:
             raise ValueError(
                 "targets: their labels are not known, and PIG and JPIG weigh them; pass natsel.Targets(belief,"
                 " labels=…), or choose EPIG"
             )
         self.weights_M = targets.weights_M
-        self.points, self.targets = labelled(belief, reading.labels_N), labelled(targets.belief, targets.labels_M)
+        self.points, self.targets = labelled(belief, context.labels_N), labelled(targets.belief, targets.labels_M)
 
 
-@serves(PIG, GaussianFeatures)
+@serves(PIG, GaussianFeatures, replace(_FACTS, cost="N·M·D"))
 class GaussianPIG(GaussianKnown):
     """Gains about each target label, given the labels taken so far."""
 
-    def __init__(self, objective: PIG, belief: GaussianFeatures, reading: Reading) -> None:
-        super().__init__(objective, belief, reading)
+    def __init__(self, objective: PIG, belief: GaussianFeatures, context: Context[GaussianFeatures]) -> None:
+        super().__init__(objective, belief, context)
         self.now = self.points, self.targets
 
     def scores(self) -> Tensor:
@@ -160,12 +161,12 @@ class GaussianPIG(GaussianKnown):
         return chunked(work, len(rows), 80 * min(step, count) + 24 * width, z_M.device)
 
 
-@serves(JPIG, GaussianFeatures)
+@serves(JPIG, GaussianFeatures, replace(_FACTS, cost="(M + N)·D·min(M, D)"))
 class GaussianJPIG(GaussianKnown):
     """Gains about all target labels together: candidates without and with the target labels."""
 
-    def __init__(self, objective: JPIG, belief: GaussianFeatures, reading: Reading) -> None:
-        super().__init__(objective, belief, reading)
+    def __init__(self, objective: JPIG, belief: GaussianFeatures, context: Context[GaussianFeatures]) -> None:
+        super().__init__(objective, belief, context)
         if self.weights_M is not None:
             raise ValueError("target weights: JPIG takes all targets together and has no use for them; use PIG")
         count, width = self.targets.features_N_D.shape

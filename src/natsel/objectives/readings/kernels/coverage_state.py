@@ -3,50 +3,55 @@
 gain of n = Σ_g (min(s_ng, cap_g) − best_g)₊ + extra_n        g: ground points, the pool or the targets
 """
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
-from natsel.capabilities import Capability
+from natsel.beliefs import Belief
 from natsel.information.weights.similarity import Kernel
 from natsel.objectives.coverage import FLQMI, FLVMI, FacilityLocation, SetCover, SetCoverMI
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import NOTHING, Argument
+from natsel.objectives.reading import Context, PairFacts
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
+from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
 
 # Cosines of copies may miss 1 by rounding.
 _SLACK = 1e-9
 
 
-@serves(FacilityLocation, FisherFactors, FisherRows, GaussianFeatures)
-@serves(SetCover, FisherFactors, FisherRows, GaussianFeatures)
-@serves(FLVMI, FisherFactors, FisherRows, GaussianFeatures)
-@serves(SetCoverMI, FisherFactors, FisherRows, GaussianFeatures)
-@serves(FLQMI, FisherFactors, FisherRows, GaussianFeatures)
-class Coverage(Similar, BatchState):
+_FACTS = PairFacts(
+    takes=Argument.GIVEN, monotone=True, submodular=True, one_gradient=True, pool_wide=True, cost="N²·(C + D)"
+)
+_ABOUT = replace(_FACTS, needs=Argument.TARGETS)
+_QUERIES = replace(_ABOUT, takes=NOTHING, pool_wide=False, cost="N·M·(C + D)")
+
+
+class Coverage(BatchState):
     """Σ_g min(max_{j∈A} s_gj, cap_g) + Σ_{j∈A} extra_j over ground points g, which are the pool or the targets."""
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
     submodular: ClassVar[bool] = True
 
     def __init__(
-        self, objective: FacilityLocation | SetCover | FLVMI | SetCoverMI | FLQMI, belief: Belief, reading: Reading
+        self,
+        objective: FacilityLocation | SetCover | FLVMI | SetCoverMI | FLQMI,
+        belief: Belief,
+        context: Context[Belief],
     ) -> None:
-        self.gradients, targets, held = read_gradients(objective, belief, reading)
+        found = read_gradients(objective, belief, context)
+        self.gradients = found.pool
         self.threshold: float | None = getattr(objective, "threshold", None)
-        self.ground, self.weight = _ground(getattr(objective, "ground", None), self.gradients, reading.generator)
+        self.ground, self.weight = _ground(getattr(objective, "ground", None), self.gradients, context.generator)
         self.extra_N = torch.zeros(len(self.gradients), dtype=torch.float64, device=self.gradients.device)
         if isinstance(objective, FLQMI):
-            assert targets is not None
-            self.ground = targets
-            self.extra_N = objective.eta * self.gradients.largest(targets).clamp_min_(0)
+            self.ground = found.targets
+            self.extra_N = objective.eta * self.gradients.largest(found.targets).clamp_min_(0)
         ceiling = torch.full((len(self.ground),), torch.inf, dtype=torch.float64, device=self.gradients.device)
         if isinstance(objective, FLVMI | SetCoverMI):
-            assert targets is not None
-            ceiling = getattr(objective, "eta", 1.0) * self._covered(self.ground.largest(targets))
+            ceiling = getattr(objective, "eta", 1.0) * self._covered(self.ground.largest(found.targets))
         self.ceiling_G = ceiling
+        held = found.held
         self.start_G = torch.zeros_like(ceiling) if held is None else self._covered(self.ground.largest(held))
         self.best_G = self.start_G.clone()
         self._scores_N: Tensor | None = None
@@ -90,6 +95,13 @@ class Coverage(Similar, BatchState):
             return (covered_n_g - best_G[part]).clamp_min_(0).sum(1)
 
         return self.weight * some.folded(self.ground, work)
+
+
+serves_gradients(FacilityLocation, _FACTS)(Coverage)
+serves_gradients(SetCover, _FACTS)(Coverage)
+serves_gradients(FLVMI, _ABOUT)(Coverage)
+serves_gradients(SetCoverMI, _ABOUT)(Coverage)
+serves_gradients(FLQMI, _QUERIES)(Coverage)
 
 
 def _ground(size: int | None, pool: Kernel, generator: torch.Generator) -> tuple[Kernel, float]:

@@ -1,26 +1,27 @@
 """Graph cut and its mutual information with targets: sums of similarities."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
-from natsel.capabilities import Capability
+from natsel.beliefs import Belief
 from natsel.objectives.graph_cut import GCMI, GraphCut
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
+from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
+from natsel.objectives.readings.pointwise import Pointwise
 
 
-@serves(GraphCut, FisherFactors, FisherRows, GaussianFeatures)
-class GraphCutState(Similar, BatchState):
+@serves_gradients(
+    GraphCut,
+    PairFacts(takes=Argument.GIVEN, one_gradient=True, pool_wide=True, nonnegative=False, cost="N·C·D + N·k·(C + D)"),
+)
+class GraphCutState(BatchState):
     """Keeps what every point has in common with those taken."""
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
-
-    def __init__(self, objective: GraphCut, belief: Belief, reading: Reading) -> None:
-        self.gradients, _, held = read_gradients(objective, belief, reading)
+    def __init__(self, objective: GraphCut, belief: Belief, context: Context[Belief]) -> None:
+        found = read_gradients(objective, belief, context)
+        self.gradients, held = found.pool, found.held
         self.penalty = objective.penalty
         start_N = self.gradients.sums(self.gradients) - self.penalty * self.gradients.own()
         self.start_N = start_N if held is None else start_N - 2 * self.penalty * self.gradients.sums(held)
@@ -48,21 +49,11 @@ class GraphCutState(Similar, BatchState):
         return float(self.start_N[positions].sum()) - self.penalty * apart
 
 
-@serves(GCMI, FisherFactors, FisherRows, GaussianFeatures)
-class GCMIState(Similar):
+@serves_gradients(GCMI, PairFacts(needs=Argument.TARGETS, one_gradient=True, nonnegative=False, cost="(N + M)·C·D"))
+class GCMIState(Pointwise[GCMI, Belief]):
     """A sum over points: nothing that was taken matters."""
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.VALUE | Similar.geometry
-
-    def __init__(self, objective: GCMI, belief: Belief, reading: Reading) -> None:
-        self.gradients, targets, _ = read_gradients(objective, belief, reading)
-        assert targets is not None
-        self.scores_N = 2 * objective.penalty * self.gradients.sums(targets)
-
-    def scores(self) -> Tensor:
+    def score(self, objective: GCMI, belief: Belief, context: Context[Belief]) -> Tensor:
         """2λ Σ_{j∈Q} s_nj of every point, N values."""
-        return self.scores_N
-
-    def value(self, positions: Tensor) -> float:
-        """The sum of the scores of these points."""
-        return float(self.scores_N[positions.to(self.scores_N.device)].sum())
+        found = read_gradients(objective, belief, context)
+        return 2 * objective.penalty * found.pool.sums(found.targets)

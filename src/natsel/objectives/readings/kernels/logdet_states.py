@@ -1,34 +1,47 @@
 """Log-determinants of similarities, one Cholesky row for each point taken."""
 
+from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures
+from natsel.beliefs import Belief
 from natsel.capabilities import Capability
 from natsel.information.weights.conditioned import Conditioned, logdet
 from natsel.information.weights.similarity import Kernel, joined
 from natsel.memory import require
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.kernels.one_gradient import Similar, read_gradients
+from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
+from natsel.rounding import ROUNDING
 
 _MOST = 1e12  # of s/ridge: what is left of such numbers has three digits
 
 
-@serves(LogDet, FisherFactors, FisherRows, GaussianFeatures)
-class LogDetState(Similar, BatchState):
-    """Gains are logarithms of pivots; rows are extended for the points that are looked at."""
+@serves_gradients(
+    LogDet,
+    PairFacts(takes=Argument.GIVEN, monotone=True, submodular=True, one_gradient=True, cost="N·k·(C + D)"),
+)
+class LogDetState(BatchState):
+    """Gains are logarithms of pivots; rows are extended for the points that are looked at.
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
+    Geometry: similarities, less what points held explain of them under noise of the ridge.
+    """
+
+    offers: ClassVar[Capability] = (
+        BatchState.offers | Capability.DISTANCES | Capability.MANY_DISTANCES | Capability.KERNEL
+    )
     submodular: ClassVar[bool] = True
 
-    def __init__(self, objective: LogDet, belief: Belief, reading: Reading) -> None:
-        self.gradients, _, held = read_gradients(objective, belief, reading)
+    def __init__(self, objective: LogDet, belief: Belief, context: Context[Belief]) -> None:
+        found = read_gradients(objective, belief, context)
+        self.gradients, self.ridge = found.pool, objective.ridge
         scale = objective.ridge**-0.5
-        self.held = [] if held is None else [held.scaled(scale)]
+        self.held = [] if found.held is None else [found.held.scaled(scale)]
         self.points = Conditioned(self.gradients.scaled(scale), self.held)
         if self.held:
             _refuse_sharp(self.points, *self.held)
@@ -51,20 +64,57 @@ class LogDetState(Similar, BatchState):
         some = self.points.kernel[positions.to(self.gradients.device)]
         return _together([some, *self.held]) - _together(self.held)
 
+    @cached_property
+    def size_N(self) -> Tensor:
+        """Squared lengths of the gradients, as far as points held leave them, worked out once."""
+        return self.points.start_N * self.ridge if self.held else self.gradients.own()
 
-@serves(LogDetMI, FisherFactors, FisherRows, GaussianFeatures)
-@serves(LogDetCMI, FisherFactors, FisherRows, GaussianFeatures)
-class LogDetMIState(Similar, BatchState):
+    def sizes(self) -> Tensor:
+        """Squared lengths of the gradients, N values."""
+        return self.size_N
+
+    def distances(self, position: int) -> Tensor:
+        """Squared distances of all gradients to one, N values."""
+        if self.held:
+            return self.distances_to(torch.tensor([position]))[0]
+        return self.gradients.distances(position, self.size_N)
+
+    def distances_to(self, positions: Tensor) -> Tensor:
+        """The same to each of some, [positions, N]."""
+        if not self.held:
+            return self.gradients.distances_to(positions, self.size_N)
+        positions = positions.to(self.gradients.device)
+        everything = torch.arange(len(self.gradients), device=self.gradients.device)
+        far_m_N = self.size_N[positions][:, None] + self.size_N
+        distance_m_N = far_m_N - 2 * self.kernel(positions, everything)
+        return distance_m_N.where(distance_m_N > ROUNDING * far_m_N, 0.0)
+
+    def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Similarities of some points with others, [n, m]."""
+        rows, columns = rows.to(self.gradients.device), columns.to(self.gradients.device)
+        if not self.held:
+            return self.gradients[rows].between(self.gradients[columns])
+        return self.ridge * self.points.similar(rows, columns)
+
+
+_ABOUT = PairFacts(
+    needs=Argument.TARGETS,
+    takes=Argument.GIVEN,
+    monotone=True,
+    one_gradient=True,
+    cost="N·(M + k)·(C + D + M)",
+)
+
+
+class LogDetMIState(BatchState):
     """Two pivots a point: one given the points taken, one given all targets as well."""
 
-    offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE | Similar.geometry
-
-    def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, reading: Reading) -> None:
-        self.gradients, targets, held = read_gradients(objective, belief, reading)
-        assert targets is not None
+    def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, context: Context[Belief]) -> None:
+        found = read_gradients(objective, belief, context)
+        self.gradients, held = found.pool, found.held
         scale = objective.ridge**-0.5
         rows = self.gradients.scaled(scale)
-        self.targets = [targets.scaled(scale)]
+        self.targets = [found.targets.scaled(scale)]
         self.held = [] if held is None else [held.scaled(scale)]
         self.eta = objective.eta
         counts = [1.0] * len(self.held) + [self.eta]
@@ -100,6 +150,10 @@ class LogDetMIState(Similar, BatchState):
         own_B_B, aims_M_M = (part + torch.eye(len(part)).to(part) for part in (own_B_B, aims_M_M))
         explained_B_B = cross_B_M @ torch.linalg.solve(aims_M_M, cross_B_M.T) * self.eta**2
         return float(torch.logdet(own_B_B) - torch.logdet(own_B_B - explained_B_B)) if len(some) else 0.0
+
+
+serves_gradients(LogDetMI, _ABOUT)(LogDetMIState)
+serves_gradients(LogDetCMI, replace(_ABOUT, needs=Argument.TARGETS | Argument.GIVEN))(LogDetMIState)
 
 
 def _refuse_sharp(points: Conditioned, *others: Kernel) -> None:

@@ -1,50 +1,30 @@
-"""One gradient per point, read from a belief, and the geometry it spans."""
+"""One gradient per point, read from a belief: of the pool, of the targets, and of points already held."""
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
-from natsel.beliefs.fisher import residuals
-from natsel.capabilities import Capability
+from natsel.beliefs import (
+    Belief,
+    CategoricalSamples,
+    FisherBelief,
+    FisherFactors,
+    FisherRows,
+    GaussianFeatures,
+    Targets,
+)
+from natsel.beliefs.fisher import residuals, sampled_labels
+from natsel.information.mutual import log_mean
 from natsel.information.weights.similarity import Kernel
-from natsel.memory import fits
-from natsel.objectives.gradient_options import Label
-from natsel.objectives.objective import Reading
+from natsel.memory import chunked, fits
+from natsel.objectives.gradient_options import Label, OneGradient
+from natsel.objectives.objective import Objective
+from natsel.objectives.reading import Context, PairFacts, StateClass, serves
 
-GRADIENTS: tuple[type[Belief], ...] = (FisherFactors, FisherRows, GaussianFeatures)
-
-
-class Similar:
-    """Base of the states: the gradients of the pool, and where points lie in the space they span."""
-
-    geometry: ClassVar[Capability] = Capability.DISTANCES | Capability.KERNEL
-    gradients: Kernel
-
-    @cached_property
-    def own_N(self) -> Tensor:
-        """Squared lengths of the gradients, worked out once."""
-        return self.gradients.own()
-
-    def sizes(self) -> Tensor:
-        """Squared lengths of the gradients, N values."""
-        return self.own_N
-
-    def distances(self, position: int) -> Tensor:
-        """Squared distances of all gradients to one, N values."""
-        return self.gradients.distances(position, self.own_N)
-
-    def distances_to(self, positions: Tensor) -> Tensor:
-        """The same to each of some, [positions, N]."""
-        return self.gradients.distances_to(positions, self.own_N)
-
-    def kernel(self, positions_a: Tensor, positions_b: Tensor) -> Tensor:
-        """Similarities of some points with others, [n, m]."""
-        there = self.gradients.device
-        return self.gradients[positions_a.to(there)].between(self.gradients[positions_b.to(there)])
+Wanted = TypeVar("Wanted", bound=Objective)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +38,7 @@ class Residuals:
     probs_N_C: Tensor
     labels_N: Tensor
 
-    def __getitem__(self, positions: Any) -> Tensor:
+    def __getitem__(self, positions: Tensor | slice) -> Tensor:
         return residuals(self.probs_N_C[positions], self.labels_N[positions])
 
     @property
@@ -91,6 +71,8 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
             kept = fits(probs_N_C.numel() * probs_N_C.itemsize)
             outputs = residuals(probs_N_C, classes_N) if kept else Residuals(probs_N_C, classes_N)
             return Kernel(belief.features_N_D, outputs)
+        case CategoricalSamples():
+            return Kernel(draw_gradients(belief, label, labels_N, generator, name))
         case FisherFactors():
             if belief.factors.n_rows != 1:
                 raise ValueError(
@@ -101,19 +83,63 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
     raise TypeError(f"belief: no gradients in {type(belief).__name__}")
 
 
-def read_gradients(objective: Any, belief: Belief, reading: Reading) -> tuple[Kernel, Kernel | None, Kernel | None]:
-    """Gradients of the pool, of the targets and of the points held, at length one where cosines are targets."""
+def draw_gradients(
+    belief: CategoricalSamples, label: Label, labels_N: Tensor | None, generator: torch.Generator, name: str
+) -> Tensor:
+    """√w_k (p_k(y|x) / p̄(y|x) − 1): the gradient of ln p(y|x) in the weights of the draws, [N, K].
+
+    >>> belief = CategoricalSamples.from_probs([[[1.0, 0.0], [0.5, 0.5]]])
+    >>> draw_gradients(belief, "hard", None, torch.Generator(), "labels").square().sum().round(decimals=6).item()
+    0.111111
+    """
+    log_mean_N_C = log_mean(belief.log_probs_N_K_C, belief.log_weights_K)
+    if label == "true":
+        classes_N = _classes(labels_N, name)
+    else:
+        classes_N = log_mean_N_C.argmax(1) if label == "hard" else sampled_labels(log_mean_N_C.exp(), generator)
+    root_K = belief.log_weights_K.exp().sqrt()
+    count, draws, _ = belief.shape
+
+    def work(part: slice) -> Tensor:
+        index_n_1 = classes_N[part, None]
+        log_mean_n_1 = log_mean_N_C[part].double().gather(1, index_n_1)
+        if bool((log_mean_n_1 == -torch.inf).any()):
+            raise ValueError(f"{name}: no draw allows the label of some point, and there is no gradient; leave it out")
+        seen_n_K = belief.log_probs_N_K_C[part].double().gather(2, index_n_1[:, None].expand(-1, draws, 1))[:, :, 0]
+        return (seen_n_K - log_mean_n_1).expm1() * root_K
+
+    return chunked(work, count, 40 * draws, belief.device)
+
+
+@dataclass(frozen=True, eq=False)
+class GradientKernels:
+    """Gradients of the pool, of the targets where there are any, and of the points held."""
+
+    pool: Kernel
+    about: Kernel | None
+    held: Kernel | None
+
+    @property
+    def targets(self) -> Kernel:
+        """Gradients of the targets, which the reading needs."""
+        if self.about is None:
+            raise ValueError("targets: none were passed; pass the belief about them as targets=")
+        return self.about
+
+
+def read_gradients(objective: OneGradient, belief: Belief, context: Context[Belief]) -> GradientKernels:
+    """Gradients of all points, at length one where cosines are wanted."""
 
     def of(part: Belief, labels: Tensor | None, name: str) -> Kernel:
-        found = gradients(part, objective.label, labels, reading.generator, name)
+        found = gradients(part, objective.label, labels, context.generator, name)
         return found.cosine() if objective.cosine else found
 
-    def of_targets(targets: Targets | None, name: str) -> Kernel | None:
-        if targets is None:
+    def of_others(others: Targets[Belief] | None, name: str) -> Kernel | None:
+        if others is None:
             return None
-        if targets.weights_M is not None:
+        if others.weights_M is not None:
             raise ValueError(f"{name} weights: {type(objective).__name__} counts all alike; leave the weights out")
-        found = of(targets.belief.to(belief.device), targets.labels_M, f"{name} labels")
+        found = of(others.belief.to(belief.device), others.labels_M, f"{name} labels")
         if found.shape != pool.shape:
             raise ValueError(
                 f"{name}: their gradients have (outputs, features) {found.shape} and those of the pool {pool.shape};"
@@ -121,9 +147,22 @@ def read_gradients(objective: Any, belief: Belief, reading: Reading) -> tuple[Ke
             )
         return found
 
-    pool = of(belief, reading.labels_N, "labels")
-    needs_targets = objective.facts.needs_targets
-    return pool, of_targets(reading.targets if needs_targets else None, "target"), of_targets(reading.given, "given")
+    pool = of(belief, context.known_N, "labels")
+    return GradientKernels(pool, of_others(context.about, "target"), of_others(context.given, "given"))
+
+
+def serves_gradients(
+    objective: type[Wanted], facts: PairFacts
+) -> Callable[[StateClass[Wanted, Belief]], StateClass[Wanted, Belief]]:
+    """Enter a class of states for all beliefs that have one gradient per point."""
+
+    def enter(state: StateClass[Wanted, Belief]) -> StateClass[Wanted, Belief]:
+        serves(objective, FisherBelief, facts)(state)
+        serves(objective, GaussianFeatures, facts)(state)
+        serves(objective, CategoricalSamples, replace(facts, needs_draws=True))(state)
+        return state
+
+    return enter
 
 
 def _classes(labels_N: Tensor | None, name: str) -> Tensor:

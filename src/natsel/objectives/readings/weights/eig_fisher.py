@@ -15,28 +15,39 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from natsel.beliefs import FisherFactors, FisherRows
+from natsel.beliefs import FisherBelief
 from natsel.capabilities import Capability
 from natsel.information.weights.factors import Factors
 from natsel.information.weights.log_det import log_det_one_plus
 from natsel.memory import rows_per_chunk
 from natsel.objectives.eig import EIG
-from natsel.objectives.objective import Reading, serves
 from natsel.objectives.plain import InformationGain
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.weights.fisher_blocks import Blocks, crossed, trace
-from natsel.objectives.readings.weights.fisher_state import FisherState
+from natsel.objectives.readings.weights.fisher_state import LAPLACE, FisherState
 from natsel.rounding import ROUNDING
 
 
-@serves(EIG, FisherFactors, FisherRows)
+@serves(
+    EIG,
+    FisherBelief,
+    PairFacts(
+        conditions=True,
+        guarantee="approximate",
+        why=LAPLACE,
+        monotone=True,
+        submodular=True,
+        cost="N·P·R, a batch k·N·P·R",
+    ),
+)
 class FisherEIG(FisherState):
     """Gains about the weights conditional on the points taken so far."""
 
     offers: ClassVar[Capability] = FisherState.offers | Capability.DISTANCES | Capability.KERNEL
     submodular: ClassVar[bool] = True
 
-    def __init__(self, objective: EIG | InformationGain, belief: FisherFactors | FisherRows, reading: Reading) -> None:
-        super().__init__(objective, belief, reading)
+    def __init__(self, objective: EIG | InformationGain, belief: FisherBelief, context: Context[FisherBelief]) -> None:
+        super().__init__(objective, belief, context)
         kernel = len(self.factors) * self.factors.n_rows < self.factors.n_weights
         self.blocks = Blocks(self.factors, self.precision, kernel)
 

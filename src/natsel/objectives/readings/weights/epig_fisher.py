@@ -14,27 +14,39 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from natsel.beliefs import FisherFactors, FisherRows
+from natsel.beliefs import FisherBelief
 from natsel.information.weights.factors import OuterFactors
 from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.precision import Isotropic, Kronecker
 from natsel.memory import fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument
 from natsel.objectives.pig import PIG
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.weights.fisher_blocks import Blocks, factor
-from natsel.objectives.readings.weights.fisher_state import FisherState, target_space
+from natsel.objectives.readings.weights.fisher_state import LAPLACE, FisherState, target_space
 
 _POINTS = 32  # candidates beside each other, so that products with targets are products of matrices
 
 
-@serves(EPIG, FisherFactors, FisherRows)
+@serves(
+    EPIG,
+    FisherBelief,
+    PairFacts(
+        needs=Argument.TARGETS,
+        conditions=True,
+        guarantee="approximate",
+        why=LAPLACE,
+        monotone=True,
+        cost="N·M·R³, a batch k·N·M·R³",
+    ),
+)
 class FisherEPIG(FisherState):
     """Gains about each target, conditional on the points taken so far."""
 
-    def __init__(self, objective: EPIG | PIG, belief: FisherFactors | FisherRows, reading: Reading) -> None:
-        super().__init__(objective, belief, reading)
-        targets, self.shares_M = target_space(belief, reading.targets)
+    def __init__(self, objective: EPIG | PIG, belief: FisherBelief, context: Context[FisherBelief]) -> None:
+        super().__init__(objective, belief, context)
+        targets, self.shares_M = target_space(belief, context.targets)
         rows = len(self.factors) * self.factors.n_rows + len(targets) * targets.n_rows
         kernel = rows < self.factors.n_weights
         self.blocks = Blocks(self.factors, self.precision, kernel, tables=2)

@@ -29,27 +29,25 @@ _SURE = 1 - 1e-9  # what rounding may leave of an eigenvalue of a block that all
 class Gram:
     """A positive semi-definite matrix over the weights, as rows E with EᵀE or whole, times a number.
 
-    >>> Gram(rows_r_P=torch.ones(1, 2), scale=0.5).times(torch.eye(2)).tolist()
+    >>> Gram(torch.ones(1, 2), scale=0.5).times(torch.eye(2)).tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
 
-    rows_r_P: Tensor | None = None
-    matrix_P_P: Tensor | None = None
+    matrix_r_P: Tensor
+    whole: bool = False
     scale: float = 1.0
 
     def times(self, rows_q_P: Tensor) -> Tensor:
         """Rows times the matrix."""
-        if self.matrix_P_P is not None:
-            return self._scaled(rows_q_P @ self.matrix_P_P)
-        assert self.rows_r_P is not None
-        return self._scaled(rows_q_P @ self.rows_r_P.T @ self.rows_r_P)
+        if self.whole:
+            return self._scaled(rows_q_P @ self.matrix_r_P)
+        return self._scaled(rows_q_P @ self.matrix_r_P.T @ self.matrix_r_P)
 
     def over(self, factors: Factors) -> Tensor:
         """V_n M V_nᵀ, [n, R, R]."""
-        if self.matrix_P_P is not None:
-            return self._scaled(factors.quadratic(self.matrix_P_P))
-        rows_r_P = self.rows_r_P
-        assert rows_r_P is not None
+        rows_r_P = self.matrix_r_P
+        if self.whole:
+            return self._scaled(factors.quadratic(rows_r_P))
 
         def work(part: slice) -> Tensor:
             along_n_R_r = factors[part].apply(rows_r_P)
@@ -68,10 +66,10 @@ class Pivot:
     few: Factors
     factor_q_q: Tensor
     sign: int
-    rows_q_P: Tensor | None
-    """W, in weight form."""
-    columns_q_t: Tensor | None
-    """The points' own columns of all that was taken before, in kernel form."""
+    rows_q_P: Tensor
+    """W, in weight form; no rows in kernel form."""
+    columns_q_t: Tensor
+    """The points' own columns of all that was taken before, in kernel form; none in weight form."""
 
 
 class Blocks:
@@ -150,9 +148,10 @@ class Blocks:
         which = torch.tensor([position], device=self.signs_t.device)
         few, factor_R_R = self.factors[which], factor(self.at(which)[0], sign)
         if self.kernel:
-            return Pivot(few, factor_R_R, sign, None, self.columns_N_R_t[position])
+            return Pivot(few, factor_R_R, sign, factor_R_R[:0], self.columns_N_R_t[position])
         rows_R_P = self.project(few.explicit(slice(None))[0])
-        return Pivot(few, factor_R_R, sign, torch.linalg.solve_triangular(factor_R_R, rows_R_P, upper=False), None)
+        rows_R_P = torch.linalg.solve_triangular(factor_R_R, rows_R_P, upper=False)
+        return Pivot(few, factor_R_R, sign, rows_R_P, factor_R_R[:, :0])
 
     def absorb(self, pivot: Pivot, follow: Callable[[slice, Tensor], None] | None = None) -> None:
         """Take a pivot; `follow` is called with some points after the other and their new columns c_n, [n, R, q]."""
@@ -171,7 +170,6 @@ class Blocks:
             if self.kernel:
                 columns_n_R_q = self.columns_N_R_t[part, :, before:]
             else:
-                assert pivot.rows_q_P is not None
                 columns_n_R_q = self.factors[part].apply(pivot.rows_q_P)
             if self.held_N_R_R is not None:
                 self.held_N_R_R[part].baddbmm_(columns_n_R_q, columns_n_R_q.mT, alpha=-pivot.sign)
@@ -189,7 +187,6 @@ class Blocks:
             )
             self.columns_N_R_t = torch.cat([self.columns_N_R_t, columns_N_R_q], 2) if before else columns_N_R_q
         else:
-            assert pivot.rows_q_P is not None
             self.rows_t_P = torch.cat([self.rows_t_P, pivot.rows_q_P]) if before else pivot.rows_q_P
         self.signs_t = torch.cat([self.signs_t, self.signs_t.new_full((count,), pivot.sign)])
 
@@ -197,7 +194,7 @@ class Blocks:
         """c_n of a pivot in kernel form."""
         cross_n_m_R_R = crossed(self.factors[part], pivot.few, self.precision)
         cross_n_R_q = cross_n_m_R_R.permute(0, 2, 1, 3).flatten(2)
-        if pivot.columns_q_t is not None:
+        if pivot.columns_q_t.shape[1]:
             cross_n_R_q = cross_n_R_q - (self.columns_N_R_t[part] * self.signs_t) @ pivot.columns_q_t.T
         # As one matrix: a batch of them would be met by a batch of copies of the factor.
         found_nR_q: Tensor = torch.linalg.solve_triangular(
@@ -254,13 +251,13 @@ def together(few: Factors, precision: Precision, kernel: bool) -> Pivot:
     )
     factor_q_q = _factored(_gram(few, precision))
     if kernel:
-        return Pivot(few, factor_q_q, 1, None, None)
+        return Pivot(few, factor_q_q, 1, factor_q_q[:0], factor_q_q[:, :0])
     rows_q_P = rows_of(few, precision.solve)
     step = rows_per_chunk(16 * count, few.device)
     for start in range(0, weights, step):
         some = slice(start, start + step)
         rows_q_P[:, some] = torch.linalg.solve_triangular(factor_q_q, rows_q_P[:, some], upper=False)
-    return Pivot(few, factor_q_q, 1, rows_q_P, None)
+    return Pivot(few, factor_q_q, 1, rows_q_P, factor_q_q[:, :0])
 
 
 def rows_of(few: Factors, change: Callable[[Tensor], Tensor]) -> Tensor:

@@ -10,23 +10,32 @@ docs/theory/weight-space.md, 5 and 7.3.
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs import Belief, FisherFactors, FisherRows, GaussianFeatures, Targets
+from natsel.beliefs import FisherBelief, GaussianFeatures, Targets
+from natsel.capabilities import Capability
 from natsel.information.weights.factors import Factors, OuterFactors
 from natsel.information.weights.precision import Isotropic, Precision
 from natsel.memory import chunked
-from natsel.objectives.objective import Objective, Reading
+from natsel.objectives.objective import Objective
+from natsel.objectives.reading import Context
 from natsel.objectives.readings.batch_state import BatchState
+
+WeightSpace = FisherBelief | GaussianFeatures
+
+LAPLACE = "a Gaussian over the weights stands for the posterior, and its Fisher information for the label's likelihood"
 
 
 class FisherState(BatchState):
     """Gains conditional on the points taken so far, and losses of giving one back."""
 
-    def __init__(self, objective: Objective, belief: Belief, reading: Reading) -> None:
-        self.made_from = objective, belief, reading
+    offers: ClassVar[Capability] = BatchState.offers | Capability.REMOVAL
+
+    def __init__(self, objective: Objective, belief: WeightSpace, context: Context[WeightSpace]) -> None:
+        self.made_from = objective, belief, context
         self.factors, self.precision = weight_space(belief)
         self.device = belief.device
         self.taken: list[int] = []
@@ -93,7 +102,7 @@ class FisherState(BatchState):
                 raise ValueError(f"position: {position} was not taken, and only points taken can be given back")
 
 
-def weight_space(belief: Belief) -> tuple[Factors, Precision]:
+def weight_space(belief: WeightSpace) -> tuple[Factors, Precision]:
     """The factors of a belief's points, and the precision of the weights they are about.
 
     >>> weight_space(GaussianFeatures([[1.0, 2.0]], noise=0.25))[0].explicit(slice(None)).tolist()
@@ -103,19 +112,17 @@ def weight_space(belief: Belief) -> tuple[Factors, Precision]:
         roots_N_1 = belief.noise_N.double().rsqrt()[:, None]
         one = torch.ones((), dtype=torch.float64, device=belief.device)
         return OuterFactors(belief.features_N_D, roots_N_1, "diagonal"), Isotropic(one)
-    assert isinstance(belief, FisherFactors | FisherRows)
     precision: Precision = belief.precision
     return belief.factors, precision
 
 
-def target_space(belief: Belief, targets: Targets | None) -> tuple[Factors, Tensor]:
+def target_space(belief: WeightSpace, targets: Targets[WeightSpace]) -> tuple[Factors, Tensor]:
     """The factors of targets that count, and how much each does: shares that sum to 1.
 
     >>> belief = GaussianFeatures([[1.0], [2.0]])
     >>> target_space(belief, Targets(belief, weights=[3, 0]))[1].tolist()
     [1.0]
     """
-    assert targets is not None
     other = targets.belief
     factors, _ = weight_space(other if other.device == belief.device else other.to(belief.device))
     mine, _ = weight_space(belief)
@@ -143,9 +150,9 @@ def scaled(factors: Factors, scales_N: Tensor) -> Factors:
     return replace(factors, scales_N=scales_N if factors.scales_N is None else factors.scales_N * scales_N)
 
 
-def refuse_weights(targets: Targets | None, name: str, instead: str) -> None:
+def refuse_weights(targets: Targets[WeightSpace], name: str, instead: str) -> None:
     """Objectives that take all targets together have no use for weights."""
-    if targets is not None and targets.weights_M is not None:
+    if targets.weights_M is not None:
         raise ValueError(
             f"target weights: {name} takes all targets together and has no use for them; use {instead}, or give none"
         )

@@ -3,17 +3,21 @@
 import torch
 from torch import Tensor
 
-from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows
+from natsel.beliefs import Belief, CategoricalSamples, FisherFactors, FisherRows
 from natsel.information.class_labels import class_labels
 from natsel.information.weights.factors import OuterFactors, RowFactors
 from natsel.memory import chunked
 from natsel.objectives.gradient_norms import EGL, EL2N, GraNd
-from natsel.objectives.objective import Reading
+from natsel.objectives.objective import Argument
+from natsel.objectives.reading import Context, PairFacts
 from natsel.objectives.readings.pointwise import pointwise
 
+_NORMS = PairFacts(cost="N·(C + D)")
+_KNOWN = PairFacts(needs=Argument.LABELS, cost="N·(C + D)")
 
-@pointwise(EGL, FisherFactors)
-def _egl_of_factors(objective: EGL, belief: FisherFactors, reading: Reading) -> Tensor:
+
+@pointwise(EGL, FisherFactors, _NORMS)
+def _egl_of_factors(objective: EGL, belief: FisherFactors, context: Context[Belief]) -> Tensor:
     factors: OuterFactors = belief.factors
     if objective.squared:
         return factors.traces()
@@ -33,31 +37,30 @@ def _egl_of_factors(objective: EGL, belief: FisherFactors, reading: Reading) -> 
     return chunked(work, len(belief), 48 * width, belief.device)
 
 
-@pointwise(EGL, FisherRows)
-def _egl_of_rows(objective: EGL, belief: FisherRows, reading: Reading) -> Tensor:
+@pointwise(EGL, FisherRows, _NORMS)
+def _egl_of_rows(objective: EGL, belief: FisherRows, context: Context[Belief]) -> Tensor:
     factors: RowFactors = belief.factors
     if not objective.squared:
         _check_one(factors.n_rows)
     return factors.traces() if objective.squared else factors.traces().sqrt()
 
 
-@pointwise(GraNd, FisherFactors)
-def _grand_of_factors(objective: GraNd, belief: FisherFactors, reading: Reading) -> Tensor:
-    lengths_N = errors(belief, reading.labels_N) * chunked(
+@pointwise(GraNd, FisherFactors, _KNOWN)
+def _grand_of_factors(objective: GraNd, belief: FisherFactors, context: Context[Belief]) -> Tensor:
+    lengths_N = errors(belief, context.labels_N) * chunked(
         lambda part: _lengths(belief.features_N_D[part]), len(belief), 16 * belief.features_N_D.shape[1], belief.device
     )
     return lengths_N.square() if objective.squared else lengths_N
 
 
-@pointwise(EL2N, FisherFactors)
-def _el2n_of_factors(objective: EL2N, belief: FisherFactors, reading: Reading) -> Tensor:
-    return errors(belief, reading.labels_N)
+@pointwise(EL2N, FisherFactors, _KNOWN)
+def _el2n_of_factors(objective: EL2N, belief: FisherFactors, context: Context[Belief]) -> Tensor:
+    return errors(belief, context.labels_N)
 
 
-@pointwise(EL2N, CategoricalSamples)
-def _el2n_of_draws(objective: EL2N, belief: CategoricalSamples, reading: Reading) -> Tensor:
-    assert reading.labels_N is not None
-    labels_N, weights_K = reading.labels_N, belief.log_weights_K.exp()
+@pointwise(EL2N, CategoricalSamples, PairFacts(needs=Argument.LABELS))
+def _el2n_of_draws(objective: EL2N, belief: CategoricalSamples, context: Context[Belief]) -> Tensor:
+    labels_N, weights_K = context.labels_N, belief.log_weights_K.exp()
     _, draws, classes = belief.log_probs_N_K_C.shape
 
     def work(part: slice) -> Tensor:
@@ -66,7 +69,7 @@ def _el2n_of_draws(objective: EL2N, belief: CategoricalSamples, reading: Reading
     return chunked(work, len(belief), 32 * draws * classes, belief.device)
 
 
-def errors(belief: FisherFactors, labels_N: Tensor | None) -> Tensor:
+def errors(belief: FisherFactors, labels_N: Tensor) -> Tensor:
     """‖π − e_y‖ of known labels, N values.
 
     >>> errors(FisherFactors.categorical([[1.0]], [[0.4, 0.6]]), torch.tensor([0])).round(decimals=4).tolist()
@@ -77,7 +80,6 @@ def errors(belief: FisherFactors, labels_N: Tensor | None) -> Tensor:
             f"belief: labels of classes need probabilities, and this belief is {belief.kind}; make it by"
             " FisherFactors.categorical"
         )
-    assert labels_N is not None
     classes = belief.outputs_N_C.shape[1]
     classes_N = class_labels(labels_N, len(belief), classes)
     return chunked(

@@ -11,43 +11,56 @@ of known labels. Not submodular.
 docs/theory/weight-space.md, 5 and 7.3.
 """
 
+from dataclasses import replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures
+from natsel.beliefs import FisherBelief, GaussianFeatures
 from natsel.information.weights.in_place import both_sides_, columns_, factor_one_plus, symmetrise_
 from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.precision import Dense, Precision
 from natsel.memory import require
 from natsel.objectives.epig import EPIGJensen
 from natsel.objectives.jepig import JEPIG
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument, Bound
 from natsel.objectives.pig import JPIG
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.weights.fisher_blocks import Blocks, Gram, Pivot, factor, together
-from natsel.objectives.readings.weights.fisher_state import FisherState, refuse_weights, scaled, target_space
+from natsel.objectives.readings.weights.fisher_state import (
+    LAPLACE,
+    FisherState,
+    WeightSpace,
+    refuse_weights,
+    scaled,
+    target_space,
+)
 
 _TINY = 1e-5
 
 
-@serves(JEPIG, FisherFactors, FisherRows)
-@serves(EPIGJensen, FisherFactors, FisherRows, GaussianFeatures)
+_FACTS = PairFacts(
+    needs=Argument.TARGETS, conditions=True, monotone=True, cost="M·P² + N·P², or N·M·R² for few targets"
+)
+_JENSEN = Bound("I[Y;Ystar|x,xstar,D]", "upper", why="information is concave in what targets tell (Jensen)")
+
+
 class FisherJEPIG(FisherState):
     """Gains about all targets together, conditional on the points taken so far."""
 
     def __init__(
         self,
         objective: JEPIG | JPIG | EPIGJensen,
-        belief: FisherFactors | FisherRows | GaussianFeatures,
-        reading: Reading,
+        belief: WeightSpace,
+        context: Context[WeightSpace],
     ) -> None:
-        super().__init__(objective, belief, reading)
-        targets, shares_M = target_space(belief, reading.targets)
+        super().__init__(objective, belief, context)
+        targets, shares_M = target_space(belief, context.targets)
         if isinstance(objective, EPIGJensen):
             targets = scaled(targets, shares_M.sqrt())
         else:
-            refuse_weights(reading.targets, type(objective).__name__, "EPIG")
+            refuse_weights(context.targets, type(objective).__name__, "EPIG")
         self.targets = targets
         weights, count = self.factors.n_weights, len(targets) * targets.n_rows
         kernel = len(self.factors) * self.factors.n_rows < weights and count < weights
@@ -55,7 +68,7 @@ class FisherJEPIG(FisherState):
         if count < weights:
             pivot = together(targets, self.precision, kernel)
             self.available = float(pivot.factor_q_q.diagonal().log().sum())
-            known, beside = (pivot, 0) if kernel else (Gram(rows_r_P=pivot.rows_q_P), 8 * count * weights)
+            known, beside = (pivot, 0) if kernel else (Gram(pivot.rows_q_P), 8 * count * weights)
         else:
             inverses = 1 if isinstance(self.precision, Dense) else 0
             require(
@@ -148,6 +161,11 @@ class FisherJEPIG(FisherState):
         return self.precision.dense(self.factors.n_weights) + self.targets.fisher()
 
 
+serves(JEPIG, FisherBelief, replace(_FACTS, guarantee="approximate", why=LAPLACE))(FisherJEPIG)
+serves(EPIGJensen, FisherBelief, _FACTS)(FisherJEPIG)
+serves(EPIGJensen, GaussianFeatures, replace(_FACTS, bounds=(_JENSEN,)))(FisherJEPIG)
+
+
 def learnt(fisher_P_P: Tensor, precision: Precision) -> tuple[Gram, float]:
     """H⁻¹ − (H + F)⁻¹, what labels with so much information take away, in the place of F, and the nats they tell.
 
@@ -155,7 +173,7 @@ def learnt(fisher_P_P: Tensor, precision: Precision) -> tuple[Gram, float]:
 
     >>> from natsel.information.weights.precision import Isotropic
     >>> known, nats = learnt(torch.tensor([[3.0]], dtype=torch.float64), Isotropic(1.0))
-    >>> known.matrix_P_P.item(), round(nats, 4)
+    >>> known.matrix_r_P.item(), round(nats, 4)
     (0.75, 0.6931)
     """
     white_P_P = both_sides_(fisher_P_P, precision.white)
@@ -172,4 +190,4 @@ def learnt(fisher_P_P: Tensor, precision: Precision) -> tuple[Gram, float]:
         return found_P_p
 
     share_P_P = symmetrise_(columns_(white_P_P, share))
-    return Gram(matrix_P_P=both_sides_(share_P_P, precision.coloured)), nats
+    return Gram(both_sides_(share_P_P, precision.coloured), whole=True), nats

@@ -9,29 +9,37 @@ that draws give; only on average over labels are both the same. In other models 
 docs/theory/weight-space.md, 5.3; Kirsch & Gal 2022.
 """
 
+from dataclasses import replace
 from typing import ClassVar
 
-from natsel.beliefs import FisherFactors, FisherRows
-from natsel.objectives.objective import serves
+from natsel.beliefs import FisherBelief
+from natsel.objectives.objective import Argument
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.plain import InformationGain
+from natsel.objectives.reading import PairFacts, serves
 from natsel.objectives.readings.weights.eig_fisher import FisherEIG
 from natsel.objectives.readings.weights.epig_fisher import FisherEPIG
+from natsel.objectives.readings.weights.fisher_state import LAPLACE
 from natsel.objectives.readings.weights.jepig_fisher import FisherJEPIG
 
+_FACTS = PairFacts(
+    needs=Argument.LABELS, label_free=True, conditions=True, guarantee="approximate", why=LAPLACE, nonnegative=True
+)
+_ABOUT = replace(_FACTS, needs=Argument.LABELS | Argument.TARGETS)
 
-@serves(InformationGain, FisherFactors, FisherRows)
+
+@serves(InformationGain, FisherBelief, replace(_FACTS, cost="N·P·R, a batch k·N·P·R"))
 class FisherIG(FisherEIG):
-    """EIG under another name; what is known of it in general is less, so nothing is skipped."""
+    """The numbers of EIG. Not declared submodular: information gains are not in general, so greedy looks at all."""
 
     submodular: ClassVar[bool] = False
 
 
-@serves(PIG, FisherFactors, FisherRows)
+@serves(PIG, FisherBelief, replace(_ABOUT, cost="N·M·R³, a batch k·N·M·R³"))
 class FisherPIG(FisherEPIG):
     """EPIG under another name."""
 
 
-@serves(JPIG, FisherFactors, FisherRows)
+@serves(JPIG, FisherBelief, replace(_ABOUT, cost="M·P² + N·P², or N·M·R² for few targets"))
 class FisherJPIG(FisherJEPIG):
     """JEPIG under another name."""

@@ -10,17 +10,19 @@ docs/theory/weight-space.md, 6 (v), 7.3 and 9.1; Ash et al. 2021.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures
+from natsel.beliefs import FisherBelief, GaussianFeatures
 from natsel.information.weights.factors import Factors
 from natsel.information.weights.in_place import both_sides_
 from natsel.information.weights.precision import Dense, Isotropic, Precision
 from natsel.memory import chunked, fits, require
-from natsel.objectives.objective import Reading, serves
+from natsel.objectives.objective import Argument, Bound
+from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.pointwise import pointwise
 from natsel.objectives.readings.weights.fisher_blocks import (
     Blocks,
@@ -34,6 +36,7 @@ from natsel.objectives.readings.weights.fisher_blocks import (
 )
 from natsel.objectives.readings.weights.fisher_state import (
     FisherState,
+    WeightSpace,
     refuse_weights,
     scaled,
     target_space,
@@ -44,27 +47,37 @@ from natsel.objectives.trace import TraceEIG, TraceEPIG, TraceJEPIG
 _NOTICED = 1e-3  # nats of rounding that nobody would miss
 
 
-@pointwise(TraceEIG, FisherFactors, FisherRows, GaussianFeatures)
-def _trace_eig(objective: TraceEIG, belief: FisherFactors | FisherRows | GaussianFeatures, reading: Reading) -> Tensor:
+_WHY = "ln det(I + A) ≤ tr A"
+_ADDITIVE = PairFacts(conditions=True, monotone=True, submodular=True, cost="N·P²")
+_ABOUT = PairFacts(needs=Argument.TARGETS, conditions=True, monotone=True, cost="M·P² + N·P², then k·N·R·P")
+
+
+def _trace_eig(objective: TraceEIG, belief: WeightSpace, context: Context[WeightSpace]) -> Tensor:
     factors, precision = weight_space(belief)
     return 0.5 * lengths(factors, precision)
 
 
-@serves(TraceEPIG, FisherFactors, FisherRows, GaussianFeatures)
-@serves(TraceJEPIG, FisherFactors, FisherRows, GaussianFeatures)
+pointwise(TraceEIG, FisherBelief, _ADDITIVE)(_trace_eig)
+pointwise(
+    TraceEIG,
+    GaussianFeatures,
+    replace(_ADDITIVE, bounds=(Bound("I[Y;Omega|x,D]", "upper", vanishes=True, why=_WHY),)),
+)(_trace_eig)
+
+
 class FisherTrace(FisherState):
     """Gains conditional on the points taken so far."""
 
     def __init__(
         self,
         objective: TraceEPIG | TraceJEPIG,
-        belief: FisherFactors | FisherRows | GaussianFeatures,
-        reading: Reading,
+        belief: WeightSpace,
+        context: Context[WeightSpace],
     ) -> None:
-        super().__init__(objective, belief, reading)
-        targets, shares_M = target_space(belief, reading.targets)
+        super().__init__(objective, belief, context)
+        targets, shares_M = target_space(belief, context.targets)
         if isinstance(objective, TraceJEPIG):
-            refuse_weights(reading.targets, "TraceJEPIG", "TraceEPIG")
+            refuse_weights(context.targets, "TraceJEPIG", "TraceEPIG")
         else:
             targets = scaled(targets, shares_M.sqrt())
         self.targets = targets
@@ -116,6 +129,16 @@ class FisherTrace(FisherState):
         return 0.5 * float(self.targets.apply(white_q_P).square().sum())
 
 
+def _bounding(expression: str) -> PairFacts:
+    return replace(_ABOUT, bounds=(Bound(expression, "upper", why=_WHY),))
+
+
+serves(TraceEPIG, FisherBelief, _ABOUT)(FisherTrace)
+serves(TraceEPIG, GaussianFeatures, _bounding("I[Y;Ystar|x,xstar,D]"))(FisherTrace)
+serves(TraceJEPIG, FisherBelief, _ABOUT)(FisherTrace)
+serves(TraceJEPIG, GaussianFeatures, _bounding("I[Y;Ystars|x,xstars,D]"))(FisherTrace)
+
+
 class Spread(ABC):
     """B_n of all points as points are taken."""
 
@@ -162,7 +185,6 @@ class WeightSpread(Spread):
     def take(self, pivot: Pivot) -> None:
         """The rows of y, and with them all B."""
         rows_R_P, held_N_R_R = pivot.rows_q_P, self.held_N_R_R
-        assert rows_R_P is not None
         target_rows_R_P = self.target.times(rows_R_P)
         inner_R_R = target_rows_R_P @ rows_R_P.T
         also_R_P = self.blocks.project(target_rows_R_P) - 0.5 * pivot.sign * inner_R_R @ rows_R_P
@@ -257,7 +279,7 @@ def target_information(targets: Factors, precision: Precision) -> tuple[Gram, Gr
     if len(targets) * targets.n_rows < targets.n_weights:
         rows_r_P = rows_of(targets, lambda rows_q_P: rows_q_P)
         solved_r_P = rows_r_P if isinstance(precision, Isotropic) else rows_of(targets, change)
-        return Gram(rows_r_P=rows_r_P), Gram(rows_r_P=solved_r_P, scale=scale)
+        return Gram(rows_r_P), Gram(solved_r_P, scale=scale)
     fisher_P_P = targets.fisher()
     solved_P_P = fisher_P_P if isinstance(precision, Isotropic) else both_sides_(fisher_P_P.clone(), change)
-    return Gram(matrix_P_P=fisher_P_P), Gram(matrix_P_P=solved_P_P, scale=scale)
+    return Gram(fisher_P_P, whole=True), Gram(solved_P_P, whole=True, scale=scale)

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import natsel
-from conformance.grid import CASES, Case, crowd, every_case, named
 from natsel import memory
 from natsel.capabilities import Capability
+from natsel.conformance.grid import CASES, Case, crowd, every_case, named
 from natsel.information.weights.precision import Precision
-from natsel.objectives import SERVES, Entropy
+from natsel.objectives import EIG, Argument, Entropy, offers
 from natsel.search import ForwardBackward, TopK
 
 
@@ -64,7 +64,7 @@ def test_a_selection_can_be_excluded_and_the_rest_counts(case, device):
 @every_case
 def test_excluding_equals_leaving_out(case, device):
     """Points that may not be picked have no say in what is picked."""
-    if case.method.facts.pool_wide:
+    if case.facts.pool_wide:
         pytest.skip("a set is chosen for all points, also for those that may not be picked")
     if case.stochastic:
         pytest.skip("noise belongs to the position in the belief")
@@ -167,7 +167,7 @@ def test_memory_was_scarce(scarce):
 
 def races() -> list[Case]:
     """Cases whose search may race candidates on few rows, which tiny pools are never worth."""
-    raced = [case for case in CASES if hasattr(SERVES[type(case.method.objective), case.kind], "terms")]
+    raced = [case for case in CASES if Capability.RACING in case.route.reading.offers]
     return [case for case in raced if case.method.search.needs == Capability.GAINS]
 
 
@@ -175,7 +175,7 @@ def races() -> list[Case]:
 def racing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Races at every step, however small the pool. Lists the levels that were run."""
     levels: list[int] = []
-    for state in {SERVES[type(case.method.objective), case.kind] for case in races()}:
+    for state in {case.route.reading.state for case in races()}:
         terms = state.terms
         monkeypatch.setattr(state, "prefers_racing", True)
         monkeypatch.setattr(
@@ -266,6 +266,11 @@ def test_a_batch_explains_itself(case, device):
     why = selection.explain()
     assert [pick.id for pick in why.picks] == selection.indices.tolist()
     assert [pick.score for pick in why.picks] == selection.scores.tolist()
+    if offers(EIG, case.kind) is None:
+        assert why.information is None, "one prediction does not say what labels tell about the parameters"
+        assert all(pick.gain is pick.epistemic is pick.aleatoric is pick.overlap is None for pick in why.picks)
+        assert "not available" in str(why)
+        return
     gains, overlaps = [pick.gain for pick in why.picks], [pick.overlap for pick in why.picks]
     assert min(gains) >= 0, f"gains {gains}"
     assert min(overlaps) >= 0, f"overlaps {overlaps}"
@@ -273,7 +278,7 @@ def test_a_batch_explains_itself(case, device):
     assert sum(gains) == pytest.approx(why.information, abs=1e-9)
     for pick in why.picks:
         assert pick.gain + pick.overlap == pytest.approx(pick.epistemic, abs=1e-9)
-    if (Entropy, case.kind) in SERVES:
+    if why.information is not None and why.picks[0].aleatoric is not None:
         entropy_N = natsel.score(natsel.Method(Entropy(), TopK()), belief).cpu()
         parts = torch.tensor([pick.epistemic + pick.aleatoric for pick in why.picks], dtype=torch.float64)
         torch.testing.assert_close(parts, entropy_N[selection.indices], rtol=1e-9, atol=1e-9)
@@ -351,7 +356,7 @@ def test_inputs_are_left_alone(case, device):
         if name in pool.arrays:
             pool.arrays[name] = pool.arrays[name] + 1e-6  # probabilities off by rounding, which natsel puts right
     labels_N, excluded = torch.from_numpy(pool.labels_N.copy()), np.array([0])
-    known = {"labels": labels_N} if case.method.facts.needs_labels else {}
+    known = {"labels": labels_N} if Argument.LABELS in case.facts.needs else {}
     tensors = pool.tensors(device)
     shared = {name: values.copy() for name, values in pool.arrays.items()}
     locked = {name: values.copy() for name, values in pool.arrays.items()}
@@ -377,13 +382,13 @@ def arithmetic() -> list[Case]:
     plain = [case for case in CASES if case.method.search.needs in (Capability.SCORES, Capability.GAINS)]
     first: dict[object, Case] = {}
     for case in plain:
-        first.setdefault((SERVES[type(case.method.objective), case.kind], case.method.search.needs), case)
+        first.setdefault((case.route.reading.state, case.method.search.needs), case)
     return list(first.values())
 
 
 @pytest.mark.parametrize("case", [named(case) for case in arithmetic()])
 def test_threads_change_nothing(case):
-    pool = case.pool(points=300 if case.method.facts.pool_wide else 3000)  # enough for torch to split the work
+    pool = case.pool(points=300 if case.facts.pool_wide else 3000)  # enough for torch to split the work
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)

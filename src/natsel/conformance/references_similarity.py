@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from conformance.grid import Pool
-from conformance.references import REFERENCES, SET_REFERENCES, about, probs, reference
 from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures
+from natsel.conformance.grid import Pool
+from natsel.conformance.references import REFERENCES, SET_REFERENCES, about, mean, probs, reference
 
-KINDS = (FisherFactors, FisherRows, GaussianFeatures)
+KINDS = (FisherFactors, FisherRows, GaussianFeatures, CategoricalSamples)
 
 
 def rows(pool: Pool) -> np.ndarray:
@@ -17,6 +17,10 @@ def rows(pool: Pool) -> np.ndarray:
         return pool.arrays["features_N_D"] / np.sqrt(pool.arrays["noise"])[:, None]
     if pool.kind is FisherRows:
         return pool.arrays["rows_N_R_P"][:, 0]
+    if pool.kind is CategoricalSamples:
+        place = np.arange(len(pool)), mean(pool).argmax(1)
+        likely_N_K = probs(pool)[place[0], :, place[1]]
+        return np.sqrt(pool.weights_K) * (likely_N_K / mean(pool)[place][:, None] - 1)
     outputs_N_C = pool.arrays["outputs_N_C"]
     residuals_N_C = outputs_N_C - np.eye(outputs_N_C.shape[1])[outputs_N_C.argmax(1)]
     return np.einsum("nc,nd->ncd", residuals_N_C, pool.arrays["features_N_D"]).reshape(len(pool), -1)
@@ -24,7 +28,7 @@ def rows(pool: Pool) -> np.ndarray:
 
 def unit(rows_N_P: np.ndarray) -> np.ndarray:
     lengths_N_1 = np.linalg.norm(rows_N_P, axis=1, keepdims=True)
-    return rows_N_P / np.where(lengths_N_1 > 0, lengths_N_1, np.inf)
+    return rows_N_P / np.where(lengths_N_1 > 1e-12, lengths_N_1, np.inf)  # less is rounding of nothing
 
 
 def logdet(*parts: np.ndarray) -> float:
@@ -33,24 +37,24 @@ def logdet(*parts: np.ndarray) -> float:
 
 
 def mutual(pool: Pool) -> float:
-    mine, aims = rows(pool), rows(pool.about)
+    mine, aims = rows(pool), rows(pool.aims)
     return logdet(mine) + logdet(aims) - logdet(mine, aims)
 
 
 def beyond(pool: Pool) -> float:
     """Mutual information given the first target, which stands for points held."""
-    mine, aims = rows(pool), rows(pool.about)
+    mine, aims = rows(pool), rows(pool.aims)
     held = aims[:1]
     return logdet(mine, held) + logdet(aims, held) - logdet(mine, aims, held) - logdet(held)
 
 
 def queries(pool: Pool) -> float:
-    similar_M_A = np.maximum(rows(pool.about) @ rows(pool).T, 0)
+    similar_M_A = np.maximum(rows(pool.aims) @ rows(pool).T, 0)
     return float(similar_M_A.max(1).sum() + similar_M_A.max(0).sum())
 
 
 def likeness(pool: Pool) -> float:
-    return float(0.8 * (rows(pool.about) @ rows(pool).T).sum())
+    return float(0.8 * (rows(pool.aims) @ rows(pool).T).sum())
 
 
 for kind in KINDS:
@@ -85,7 +89,7 @@ def _(pool: Pool, batch: list[int]) -> float:
 
 @for_pool("Σ min(max s, max s*)")
 def _(pool: Pool, batch: list[int]) -> float:
-    mine, aims = (np.maximum(rows(pool) @ part.T, 0).max(1) for part in (rows(pool)[batch], rows(pool.about)))
+    mine, aims = (np.maximum(rows(pool) @ part.T, 0).max(1) for part in (rows(pool)[batch], rows(pool.aims)))
     return float(np.minimum(mine, aims).sum())
 
 
@@ -96,7 +100,7 @@ def _(pool: Pool, batch: list[int]) -> float:
 
 @for_pool("# covered twice")
 def _(pool: Pool, batch: list[int]) -> float:
-    return float((covers(pool, pool)[:, batch].any(1) & covers(pool, pool.about).any(1)).sum())
+    return float((covers(pool, pool)[:, batch].any(1) & covers(pool, pool.aims).any(1)).sum())
 
 
 @for_pool("Σ s − λ Σ s")

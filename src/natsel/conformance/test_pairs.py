@@ -4,17 +4,33 @@ Also which points of the grid are refused, and whether the refusals help.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import natsel
-from conformance.grid import CASES, MAKERS, Case, Pool, default, every_case, named, pool, subclasses
-from natsel.beliefs import Belief
+from natsel.beliefs import Targets
+from natsel.beliefs.base import kinds
 from natsel.capabilities import Capability
 from natsel.choose.methods import METHODS, Method, missing, resolve
-from natsel.objectives import SERVES, Objective
+from natsel.conformance.grid import (
+    CASES,
+    MAKERS,
+    OBJECTIVES,
+    READ,
+    VIEWED,
+    Case,
+    Pool,
+    default,
+    every_case,
+    marks,
+    named,
+    pool,
+    subclasses,
+)
+from natsel.objectives import Argument, Objective, routes
 from natsel.search import SEARCHES
 
 
@@ -54,8 +70,7 @@ def test_permuting_points_permutes_scores_and_picks(case, weighted, device):
         return
     scores_N = case.score(shuffled, shuffled.belief(device))
     torch.testing.assert_close(scores_N, case.score(straight, straight.belief(device))[order], rtol=1e-9, atol=1e-12)
-    facts = case.method.facts
-    if facts.units == "points" or (facts.pool_wide and facts.needs_targets):
+    if case.method.facts.units == "points" or (case.facts.pool_wide and Argument.TARGETS in case.facts.needs):
         return  # counts tie, and so do points once the targets are covered; ties go to the lower position
     if case.stochastic:
         scores_B = case.score(straight, straight.belief(device)).cpu()[after.indices]
@@ -130,7 +145,7 @@ def test_zero_probabilities_give_numbers(case, device):
 def test_certainty_is_worth_least(case, device):
     certain = case.pool(seed=3).certain()
     facts = case.method.facts
-    if case.noisy or facts.units == "none" or (facts.needs_labels and facts.needs_targets):
+    if case.noisy or facts.units == "none" or Argument.LABELS | Argument.TARGETS in case.facts.needs:
         pytest.skip("scores are noise, or known labels may mislead")
     if facts.units in ("similarity", "points"):
         pytest.skip("similarities may be negative, and counts tie")
@@ -171,11 +186,75 @@ def test_k_runs_from_none_to_all(case, device):
             case.select(everything, k, belief)
 
 
+# Views: a belief that is read as another.
+
+
+@pytest.mark.parametrize(
+    ("objective", "kind"), [pytest.param(*pair, id=f"{pair[0].__name__}-{pair[1].__name__}") for pair in VIEWED]
+)
+def test_a_view_gives_what_the_belief_it_shows_gives(objective, kind, device):
+    """The same scores and picks, under the ids of the user, with every approximation named."""
+    case = Case(Method(default(objective), natsel.TopK()), kind)
+    pool = case.pool(weighted=True)
+    belief, found = pool.belief(device, ids=np.arange(len(pool)) + 100), VIEWED[objective, kind]
+    known = case.known(pool, belief)
+    shown, there = belief, dict(known)
+    for view in found.views:
+        shown = view.make(shown)
+        for name in {"targets", "given"} & there.keys():
+            others = Targets.of(there[name])
+            there[name] = replace(others, belief=view.make(others.belief))
+    assert type(shown) is found.views[-1].kind
+    assert shown.ids_N.tolist() == belief.ids_N.tolist()
+    selection = natsel.select(case.method, belief, case.k, **known)
+    expected = natsel.select(case.method, shown, case.k, **there)
+    assert selection.indices.tolist() == expected.indices.tolist()
+    torch.testing.assert_close(selection.scores, expected.scores, rtol=0, atol=0)
+    for view in found.views:
+        assert not view.approximation or view.approximation in selection.warnings
+    assert type(selection.picked) is kind
+
+
+# What is passed counts.
+
+TRIPLES = [
+    pytest.param(case, argument, id=f"{case.method.name}-{case.kind.__name__}-{argument.words[0]}", marks=marks(case))
+    for case in CASES
+    for argument in (Argument.TARGETS, Argument.GIVEN)
+]
+
+
+@pytest.mark.parametrize(("case", "argument"), TRIPLES)
+def test_targets_and_given_can_change_the_picks_or_are_refused(case, argument):
+    """Whatever is accepted is read: some targets, or some points held, lead to other scores or to other picks."""
+    name = argument.words[0]
+    changed: set[object] = set()
+    for seed in range(4, 12):
+        pool = case.pool(seed=seed)
+        belief = pool.belief()
+        known = case.known(pool, belief)
+        needed = known.pop(name, None)
+        others = [needed, *(case.pool(seed=seed).targets() for seed in range(30, 36))]
+        if argument not in case.facts.accepts:
+            if any(argument in one.reading.facts.accepts for one in routes(type(case.method.objective), case.kind)):
+                return  # taken along a view, which is a pair of its own
+            with pytest.raises(ValueError, match=rf"^{name}: \w+ has no use for "):
+                natsel.select(case.method, belief, case.k, **known, **{name: others[-1]})
+            return
+        found = [natsel.select(case.method, belief, case.k, **known, **{name: one}, seed=5) for one in others]
+        # A sample says how probable it was; a uniform one is alike whatever the scores, which it reports.
+        uniform = isinstance(case.method.search, natsel.Uniform)
+        changed = {(*one, one.log_prob, *(one.scores.tolist() if uniform else ())) for one in found}
+        if len(changed) > 1:
+            return
+    pytest.fail(f"other {name} gave the same picks in eight pools: {changed}")
+
+
 # Which pairs are legal.
 
 ILLEGAL = [
     pytest.param(method, kind, id=f"{objective.__name__}-{kind.__name__}-{search.__name__}")
-    for objective, kind in SERVES
+    for objective, kind in READ
     for search in SEARCHES
     if missing(method := Method(default(objective), default(search)), kind)
 ]
@@ -196,9 +275,9 @@ def test_a_search_that_needs_more_is_refused_with_a_remedy(method, kind):
 
 UNSERVED = [
     pytest.param(objective, kind, id=f"{objective.__name__}-{kind.__name__}")
-    for objective in dict.fromkeys(objective for objective, _ in SERVES)
+    for objective in OBJECTIVES
     for kind in MAKERS
-    if (objective, kind) not in SERVES
+    if (objective, kind) not in READ and (objective, kind) not in VIEWED
 ]
 
 
@@ -210,14 +289,14 @@ def test_a_belief_that_cannot_be_read_is_refused_with_a_remedy(objective, kind, 
         getattr(asked, verb)(asked.pool())
     said = str(refusal.value)
     assert kind.__name__ in said, said
-    assert any(b.__name__ in said for o, b in SERVES if o is objective), f"no belief to use instead is named: {said}"
+    assert any(b.__name__ in said for o, b in READ if o is objective), f"no belief to use instead is named: {said}"
 
 
 WANTING = [
     pytest.param(case, argument, id=f"{case.method.name}-{case.kind.__name__}-{argument}")
     for case in CASES
     for argument in ("labels", "targets", "given")
-    if getattr(case.method.facts, f"needs_{argument}")
+    if argument in case.facts.needs.words
 ]
 
 
@@ -231,15 +310,15 @@ def test_missing_labels_and_targets_are_refused(case, argument, verb):
 # Nothing escapes this suite.
 
 
-@pytest.mark.parametrize("kind", sorted(subclasses(Belief), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(kinds(), key=lambda kind: kind.__name__))
 def test_every_belief_has_a_small_pool(kind):
     assert kind in MAKERS, f"there is no small pool of {kind.__name__}: add a Maker for it to MAKERS in grid.py"
     assert len(pool(kind).belief()) == 24
-    assert any(kind is served for _, served in SERVES), f"no objective reads {kind.__name__}"
+    assert any(kind is served for _, served in READ), f"no objective reads {kind.__name__}"
 
 
 def test_every_objective_and_search_is_registered():
-    objectives = {objective for objective, _ in SERVES}
+    objectives = set(OBJECTIVES)
     assert set(subclasses(Objective)) <= objectives, "an objective that no belief serves"
     exported = {
         value for module in (natsel, natsel.search) for value in vars(module).values() if isinstance(value, type)

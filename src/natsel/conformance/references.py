@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp
 
-from conformance.grid import Pool
-from natsel.beliefs import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import CategoricalSamples, ClassProbabilities, GaussianFeatures, GaussianSamples
 from natsel.beliefs.two_models import TwoModels
+from natsel.conformance.grid import Pool
 
 Reference = Callable[[Pool], np.ndarray]
 REFERENCES: dict[tuple[str, type], tuple[Reference, bool]] = {}
@@ -42,6 +42,8 @@ def probs(pool: Pool) -> np.ndarray:
 
 
 def mean(pool: Pool) -> np.ndarray:
+    if pool.kind is ClassProbabilities:
+        return np.exp(pool.arrays["log_probs_N_C"])
     return np.einsum("k,nkc->nc", pool.weights_K, probs(pool))
 
 
@@ -58,6 +60,7 @@ def variance(pool: Pool) -> np.ndarray:
     return (pool.arrays["features_N_D"] ** 2).sum(1)
 
 
+@reference("H[Y|x]", ClassProbabilities)
 @reference("H[Y|x]", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return entropy(mean(pool))
@@ -73,11 +76,13 @@ def _(pool: Pool) -> np.ndarray:
     return entropy(mean(pool)) - entropy(probs(pool)) @ pool.weights_K
 
 
+@reference("1 - max p(y|x)", ClassProbabilities)
 @reference("1 - max p(y|x)", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return 1 - mean(pool).max(1)
 
 
+@reference("1 - (p1 - p2)", ClassProbabilities)
 @reference("1 - (p1 - p2)", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     ranked_N_C = np.sort(mean(pool), axis=1)

@@ -16,21 +16,37 @@ import torch
 from torch import Tensor
 
 import natsel
-from conformance import makers_weights
 from natsel.beliefs import (
     Belief,
     CategoricalSamples,
+    ClassProbabilities,
     FisherFactors,
     FisherRows,
     GaussianFeatures,
     GaussianSamples,
     Targets,
 )
+from natsel.beliefs.base import kinds
 from natsel.beliefs.two_models import TwoModels
 from natsel.capabilities import Capability
-from natsel.choose.methods import METHODS, Method, missing
-from natsel.objectives import SERVES, Facts, Objective, Reading, read
+from natsel.choose.methods import METHODS, Method
+from natsel.conformance import makers_weights
+from natsel.objectives import (
+    READINGS,
+    Argument,
+    Context,
+    Objective,
+    PairFacts,
+    Reading,
+    Route,
+    read,
+    route,
+    routes,
+)
+from natsel.plugins import load_installed
 from natsel.search import SEARCHES
+
+load_installed()
 
 Arrays = dict[str, np.ndarray]
 NOTHING = Capability(0)
@@ -81,6 +97,20 @@ def categorical_certain(arrays: Arrays) -> Arrays:
     return {**arrays, "log_probs_N_K_C": log_probs_N_K_C}
 
 
+def probabilities(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {"log_probs_N_C": log_softmax(2 * rng.normal(size=(points, classes)))}
+
+
+def probabilities_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return (arrays["log_probs_N_C"] + rng.gumbel(size=arrays["log_probs_N_C"].shape)).argmax(-1)
+
+
+def probabilities_certain(arrays: Arrays) -> Arrays:
+    log_probs_N_C = arrays["log_probs_N_C"].copy()
+    log_probs_N_C[0] = np.where(np.arange(log_probs_N_C.shape[1]) == 0, 0.0, -np.inf)
+    return {**arrays, "log_probs_N_C": log_probs_N_C}
+
+
 def gaussian(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
     return {
         "mean_N_K": 3.0 + rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1)),
@@ -129,6 +159,7 @@ def taught_certain(arrays: Arrays) -> Arrays:
 MAKERS: dict[type[Belief], Maker] = {
     TwoModels: Maker(taught, categorical_labels, taught_certain),
     CategoricalSamples: Maker(categorical, categorical_labels, categorical_certain),
+    ClassProbabilities: Maker(probabilities, probabilities_labels, probabilities_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
     FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),
@@ -138,7 +169,7 @@ MAKERS: dict[type[Belief], Maker] = {
 
 def maker(kind: type[Belief]) -> Maker:
     if kind not in MAKERS:
-        pytest.fail(f"no small pool of {kind.__name__}: add a Maker for it to MAKERS in tests/conformance/grid.py")
+        pytest.fail(f"no small pool of {kind.__name__}: add a Maker for it to MAKERS in natsel.conformance.grid")
     return MAKERS[kind]
 
 
@@ -197,12 +228,17 @@ class Pool:
         arrays = maker(self.kind).certain(self.arrays)
         return Pool(self.kind, arrays, maker(self.kind).labels(np.random.default_rng(0), arrays), self.about)
 
-    def targets(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> Targets:
-        """The targets, under the weights that the draws have now."""
+    @property
+    def aims(self) -> "Pool":
+        """The targets as a pool, under the weights that the draws have now."""
         assert self.about is not None, "this pool was made without targets"
         weights = {name: values for name, values in self.arrays.items() if name in self.kind.draws}
-        about = Pool(self.kind, self.about.arrays | weights, self.about.labels_N)
-        return Targets(about.belief(device, dtype), labels=torch.from_numpy(about.labels_N.copy()))
+        return Pool(self.kind, self.about.arrays | weights, self.about.labels_N)
+
+    def targets(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> Targets:
+        """The belief about the targets, with their labels."""
+        aims = self.aims
+        return Targets(aims.belief(device, dtype), labels=torch.from_numpy(aims.labels_N.copy()))
 
     def held(self, device: str = "cpu", dtype: torch.dtype = torch.float64) -> Belief:
         """Points already held: the first of the targets."""
@@ -252,6 +288,16 @@ class Case:
     kind: type[Belief]
 
     @property
+    def route(self) -> Route | None:
+        """The nearest way to read the objective that offers what the search needs, else the nearest."""
+        needs, found = self.method.search.needs, list(routes(type(self.method.objective), self.kind))
+        return next((one for one in found if not needs & ~one.reading.offers), found[0] if found else None)
+
+    @property
+    def facts(self) -> PairFacts:
+        return PairFacts() if self.route is None else self.route.reading.facts
+
+    @property
     def points(self) -> int:
         return 7 if Capability.VALUE in self.method.search.needs else 24
 
@@ -266,16 +312,16 @@ class Case:
 
     def pool(self, seed: int = 0, **shape: Any) -> Pool:
         made = pool(self.kind, seed, **{"points": self.points, **shape})
-        return made.one_gradient() if self.method.facts.one_gradient else made
+        return made.one_gradient() if self.facts.one_gradient else made
 
     def known(self, pool: Pool, belief: Belief) -> dict[str, Any]:
         """Labels, targets and points held, where the objective needs them."""
-        facts = self.method.facts
-        known: dict[str, Any] = {"labels": torch.from_numpy(pool.labels_N.copy())} if facts.needs_labels else {}
+        needs = self.facts.needs
+        known: dict[str, Any] = {"labels": torch.from_numpy(pool.labels_N.copy())} if Argument.LABELS in needs else {}
         dtype = next(values.dtype for name in self.kind.points if (values := getattr(belief, name)).is_floating_point())
-        if facts.needs_targets:
+        if Argument.TARGETS in needs:
             known["targets"] = pool.targets(belief.device.type, dtype)
-        if facts.needs_given:
+        if Argument.GIVEN in needs:
             known["given"] = pool.held(belief.device.type, dtype)
         return known
 
@@ -308,26 +354,42 @@ def default(make: Callable[[], Any]) -> Any:
         raise AssertionError(f"{make} cannot be made without arguments ({reason}); give its fields defaults") from None
 
 
+def direct(objective: type[Objective], kind: type[Belief]) -> Reading | None:
+    """The reading of an objective on a belief as it is, without a view."""
+    found = route(objective, kind)
+    return None if found is None or found.views else found.reading
+
+
+OBJECTIVES = list(dict.fromkeys(objective for objective, _ in READINGS))
+READ = {(o, kind): reading for o in OBJECTIVES for kind in kinds() if (reading := direct(o, kind)) is not None}
+"""All pairs that are read as they are."""
+VIEWED = {
+    (o, kind): found for o in OBJECTIVES for kind in kinds() if (found := route(o, kind)) is not None and found.views
+}
+"""All pairs that are read along a view."""
+
+
 def grid() -> Iterator[Case]:
-    """All registered methods on all beliefs they serve, then other legal triples with default settings.
+    """All registered methods on all beliefs they are read from as they are, then other legal triples with default
+    settings.
 
     Searches that read nothing but scores cannot tell objectives apart: of those, every pair is given one in turn. Of
     pairs that share a state, one stands for all with each of the other searches.
     """
-    named = [Case(method, kind) for method in METHODS.values() for kind in method.beliefs]
+    every = [Case(method, kind) for method in METHODS.values() for kind in method.beliefs]
+    named = [case for case in every if not case.route.views]
     yield from named
     covered = {(type(case.method.objective), case.kind) for case in named}
-    tried = {(SERVES[type(case.method.objective), case.kind], type(case.method.search)) for case in named}
+    tried = {(case.route.reading.state, type(case.method.search)) for case in named}
     alone = [search for search in SEARCHES if search.needs == Capability.SCORES]
-    for turn, (objective, kind) in enumerate(SERVES):
+    for turn, ((objective, kind), reading) in enumerate(READ.items()):
         others = [search for search in SEARCHES if search not in alone]
         for search in (alone[turn % len(alone)], *others):
             method = Method(default(objective), default(search))
-            state = SERVES[objective, kind]
-            if ((objective, kind) in covered and (state, search) in tried) or missing(method, kind):
+            if ((objective, kind) in covered and (reading.state, search) in tried) or search.needs & ~reading.offers:
                 continue
             covered.add((objective, kind))
-            tried.add((state, search))
+            tried.add((reading.state, search))
             yield Case(replace(method, name=f"{objective.__name__}.{search.__name__}"), kind)
 
 
@@ -338,8 +400,8 @@ def covering(cases: list[Case]) -> list[Case]:
     seen: set[object] = set()
     chosen = []
     for case in cases:
-        state, search = SERVES[type(case.method.objective), case.kind], case.method.search
-        parts: set[object] = {state, type(search), (search.needs, case.kind)}
+        search = case.method.search
+        parts: set[object] = {case.route.reading.state, type(search), (search.needs, case.kind)}
         if parts - seen:
             chosen.append(case)
             seen |= parts
@@ -350,10 +412,14 @@ CASES = list(grid())
 COVERING = set(map(id, covering(CASES)))
 
 
+def marks(case: Case) -> tuple[Any, ...]:
+    """Slow, unless the case is one of those that can fail by themselves."""
+    return () if id(case) in COVERING else (pytest.mark.slow,)
+
+
 def named(case: Case) -> Any:
-    """A case by its name; slow unless it is one of those that can fail by themselves."""
-    marks = () if id(case) in COVERING else (pytest.mark.slow,)
-    return pytest.param(case, id=f"{case.method.name}-{case.kind.__name__}", marks=marks)
+    """A case by its name."""
+    return pytest.param(case, id=f"{case.method.name}-{case.kind.__name__}", marks=marks(case))
 
 
 every_case = pytest.mark.parametrize("case", [named(case) for case in CASES])
@@ -367,35 +433,42 @@ class Pair:
     kind: type[Belief]
 
     @property
+    def reading(self) -> Reading:
+        return READ[type(self.objective), self.kind]
+
+    @property
+    def facts(self) -> PairFacts:
+        return self.reading.facts
+
+    @property
     def offers(self) -> Capability:
-        offers: Capability = SERVES[type(self.objective), self.kind].offers
-        return offers
+        return self.reading.offers
 
     def state(self, pool: Pool, device: str = "cpu", seed: int = 0, labels: bool | None = None) -> Any:
-        """With labels where the objective takes them, or as `labels` says."""
-        facts = self.objective.facts
-        labels = self.objective.takes_labels if labels is None else labels
-        pool = pool.one_gradient() if facts.one_gradient else pool
+        """With labels where the pair needs them, or as `labels` says."""
+        needs = self.facts.needs | self.objective.needs
+        labels = Argument.LABELS in needs if labels is None else labels
+        pool = pool.one_gradient() if self.facts.one_gradient else pool
         belief = pool.belief(device)
         labels_N = torch.from_numpy(pool.labels_N.copy()).to(device) if labels else None
-        targets = pool.targets(device) if facts.needs_targets else None
-        held = Targets(pool.held(device)) if facts.needs_given else None
-        return read(self.objective, belief, Reading(targets, labels_N, torch.Generator().manual_seed(seed), held))
+        targets = pool.targets(device) if Argument.TARGETS in needs else None
+        held = Targets(pool.held(device)) if Argument.GIVEN in needs else None
+        return read(self.objective, belief, Context(targets, labels_N, torch.Generator().manual_seed(seed), held))
 
     def searches(self, needs: Capability | None = None) -> list[Any]:
         """All searches on this pair, or those that need exactly this."""
         return [s() for s in SEARCHES if needs in (None, s.needs) and not s.needs & ~self.offers]
 
 
-def pairs(offering: Capability = NOTHING, where: Callable[[Facts], bool] = lambda facts: True) -> Any:
-    """Parametrises `pair` over all objectives and beliefs that offer this and whose facts are so."""
-    found = [Pair(default(objective), kind) for objective, kind in SERVES]
+def pairs(offering: Capability = NOTHING, where: Callable[[Pair], bool] = lambda pair: True) -> Any:
+    """Parametrises `pair` over all objectives and beliefs that offer this and of which this is true."""
+    found = [Pair(default(objective), kind) for objective, kind in READ]
     return pytest.mark.parametrize(
         "pair",
         [
             pytest.param(pair, id=f"{type(pair.objective).__name__}-{pair.kind.__name__}")
             for pair in found
-            if offering in pair.offers and where(pair.objective.facts)
+            if offering in pair.offers and where(pair)
         ],
     )
 

@@ -1,0 +1,78 @@
+"""Class probabilities without draws: what one prediction says, and nothing about how it might be wrong.
+
+    p(y = c | x_n)        entropy, margin and least confidence are read from it; disagreement is not, for there is none
+
+A model that gives one distribution per point believes this, and beliefs that hold more can be read as it.
+docs/theory/information-quantities.md, 13.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from natsel.beliefs.arrays import as_integers, as_tensor, is_half
+from natsel.beliefs.base import Belief
+from natsel.beliefs.categorical import normalised
+from natsel.beliefs.draws import checked_ids
+from natsel.information.class_labels import class_labels
+
+
+@dataclass(frozen=True, eq=False)
+class ClassProbabilities(Belief):
+    """What a classifier says about N points, as log probabilities of its C classes.
+
+    >>> belief = ClassProbabilities.from_probs([[0.9, 0.1], [0.5, 0.5]])
+    >>> import natsel
+    >>> natsel.select("margin", belief, k=1).indices
+    array([1])
+    """
+
+    log_probs_N_C: Tensor
+    draws_id: str | None = None
+    ids_N: Tensor = None  # type: ignore[assignment]
+
+    label_type: ClassVar[type[int]] = int
+    points: ClassVar[tuple[str, ...]] = ("log_probs_N_C", "ids_N")
+
+    def __post_init__(self) -> None:
+        log_probs_N_C = as_tensor(self.log_probs_N_C, "log_probs_N_C")
+        _check_shape(log_probs_N_C, "log_probs_N_C")
+        half = is_half(self.log_probs_N_C)
+        self._set(
+            log_probs_N_C=normalised(log_probs_N_C[:, None], half, "log_probs_N_C")[:, 0],
+            ids_N=checked_ids(self.ids_N, len(log_probs_N_C), log_probs_N_C.device),
+        )
+
+    @classmethod
+    def from_probs(cls, probs_N_C: Any, **names: Any) -> Self:
+        """From probabilities.
+
+        >>> ClassProbabilities.from_probs([[1.0, 0.0]]).log_probs_N_C.tolist()
+        [[0.0, -inf]]
+        """
+        probs = as_tensor(probs_N_C, "probs_N_C")
+        _check_shape(probs, "probs_N_C")
+        if bool((probs < 0).any()):
+            raise ValueError(
+                f"probs_N_C: probabilities cannot be negative (smallest {float(probs.min()):.4g}); pass log"
+                " probabilities to ClassProbabilities"
+            )
+        return cls(normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")[:, 0], **names)
+
+    def checked_labels(self, labels: Any, name: str) -> Tensor:
+        """Class numbers of the points."""
+        return class_labels(as_integers(labels, name).to(self.device), len(self), self.log_probs_N_C.shape[1], name)
+
+    @property
+    def log_probs_N_1_C(self) -> Tensor:
+        """The same with an axis for draws of length one."""
+        return self.log_probs_N_C[:, None]
+
+
+def _check_shape(values: Tensor, name: str) -> None:
+    if values.ndim != 2 or values.shape[1] == 0:
+        raise ValueError(
+            f"{name}: expected two axes (points, classes), found shape {tuple(values.shape)}; draws are held by"
+            " CategoricalSamples"
+        )
