@@ -92,3 +92,30 @@ def test_no_two_files_and_no_two_public_classes_share_a_name():
         node.name for path in files for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
     ]
     assert not sorted({name for name in classes if classes.count(name) > 1})
+
+
+def bare_any(annotation: ast.expr | None) -> int:
+    """How often an annotation is Any itself, or a union with it: dict[str, Any] says at least that it is a table."""
+    if isinstance(annotation, ast.BinOp):
+        return bare_any(annotation.left) + bare_any(annotation.right)
+    return int(isinstance(annotation, ast.Name) and annotation.id == "Any")
+
+
+@pytest.mark.parametrize(
+    ("room", "most"), [("capabilities.py", 0), ("objectives", 0), ("search", 0), ("choose", 0), ("beliefs", 6)]
+)
+def test_the_middle_is_typed(room, most):
+    """No bare Any in a signature between the three nouns, and no way round the type checker in readings and searches."""
+    place = Path(natsel.__file__).parent / room
+    texts = [path.read_text() for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+    found = 0
+    for node in (node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)):
+        named = node.args
+        taken = [*named.posonlyargs, *named.args, *named.kwonlyargs, *filter(None, (named.vararg, named.kwarg))]
+        found += sum(bare_any(one.annotation) for one in taken) + bare_any(node.returns)
+    assert found <= most
+    if room in ("objectives", "search", "capabilities.py"):
+        assert not [text for text in texts if "type: ignore" in text]
+        asserts = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
+        assert not asserts, "a state narrows by its type, not by an assertion"
+        assert not [text for text in texts if "hasattr(state" in text or "getattr(state" in text]

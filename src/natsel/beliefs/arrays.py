@@ -1,6 +1,7 @@
 """Arrays in: torch, NumPy, JAX or nested lists become torch tensors, shared where possible and never written to."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -8,11 +9,23 @@ from torch import Tensor
 
 from natsel.integers import MOST, refuse_beyond
 
+Nested = float | Sequence["Nested"]
+
+
+class SupportsDlpack(Protocol):
+    """An array of another library, such as JAX."""
+
+    def __dlpack__(self) -> object: ...
+
+
+ArrayLike = Tensor | np.ndarray[Any, Any] | SupportsDlpack | Nested
+"""Numbers as users have them: tensors, arrays or nested lists."""
+
 LARGEST = 1e50
 """Of features, predictions and precisions: fourth powers of such numbers still fit into float64."""
 
 
-def as_tensor(array: Any, name: str) -> Tensor:
+def as_tensor(array: ArrayLike, name: str) -> Tensor:
     """A detached tensor over the same numbers; integers become float64, half precision becomes float32.
 
     >>> as_tensor([[0.5, 0.5]], "probs").dtype
@@ -26,7 +39,7 @@ def as_tensor(array: Any, name: str) -> Tensor:
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
-def is_half(array: Any) -> bool:
+def is_half(array: object) -> bool:
     """Whether an array of any library holds half precision.
 
     >>> is_half(torch.zeros(1, dtype=torch.bfloat16))
@@ -35,7 +48,7 @@ def is_half(array: Any) -> bool:
     return str(getattr(array, "dtype", "")).endswith("float16")
 
 
-def as_integers(array: Any, name: str) -> Tensor:
+def as_integers(array: ArrayLike, name: str) -> Tensor:
     """A tensor of int64 over the same integers; one number counts as a list of one.
 
     >>> as_integers(7, "exclude").tolist()
@@ -51,7 +64,7 @@ def as_integers(array: Any, name: str) -> Tensor:
     return tensor.long().reshape(1) if tensor.ndim == 0 else tensor.long()
 
 
-def _read(array: Any, name: str) -> Tensor:
+def _read(array: ArrayLike, name: str) -> Tensor:
     if isinstance(array, Tensor):
         _refuse_strange(array, name)
         return array
@@ -86,7 +99,7 @@ def _refuse_strange(tensor: Tensor, name: str) -> None:
         raise ValueError(f"{name}: expected a dense tensor, found the layout {tensor.layout}; call to_dense() on it")
 
 
-def as_device(device: Any) -> torch.device:
+def as_device(device: torch.device | str) -> torch.device:
     """A device that tensors can be moved to on this machine.
 
     >>> as_device("cpu")
@@ -124,7 +137,7 @@ def check_numbers(table: Tensor, name: str) -> None:
     )
 
 
-def as_indices(which: Any, count: int, device: torch.device) -> Tensor:
+def as_indices(which: ArrayLike, count: int, device: torch.device) -> Tensor:
     """Positions 0..count−1 from integers (negative ones count from the end) or a mask.
 
     >>> as_indices([True, False, True], 3, torch.device("cpu")).tolist()

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_device, as_indices, as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
 
 
 class NoView(ValueError):
@@ -69,7 +69,7 @@ class Belief:
         """How many draws of the parameters it is made of; None where it is not made of draws."""
         return None
 
-    def checked_labels(self, labels: Any, name: str) -> Tensor:
+    def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Labels of the points as a tensor, or a ValueError that says what is wrong with them."""
         return as_tensor(labels, name).to(self.device)
 
@@ -88,7 +88,7 @@ class Belief:
     def __len__(self) -> int:
         return self.ids_N.shape[0]
 
-    def __getitem__(self, which: Any) -> Self:
+    def __getitem__(self, which: slice | ArrayLike) -> Self:
         """The belief about some of the points, by position: a slice, integers or a mask. Ids come along."""
         if isinstance(which, slice) and (which.step or 1) < 0:  # torch has no views that run backwards
             which = list(range(*which.indices(len(self))))
@@ -100,7 +100,7 @@ class Belief:
         """Where the numbers lie."""
         return self.ids_N.device
 
-    def with_ids(self, ids_N: Any) -> Self:
+    def with_ids(self, ids_N: ArrayLike) -> Self:
         """The same belief about points that go by these ids."""
         from natsel.beliefs.draws import checked_ids
 
@@ -134,7 +134,7 @@ class Belief:
             object.__setattr__(other, field.name, changes.get(field.name, getattr(self, field.name)))
         return other
 
-    def _set(self, **values: Any) -> None:
+    def _set(self, **values: object) -> None:
         """Fill fields of a frozen dataclass while it is being made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)

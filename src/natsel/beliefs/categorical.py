@@ -8,12 +8,12 @@ docs/theory/information-quantities.md, 1 (conventions) and 14 (the model behind 
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_indices, as_integers, as_tensor, is_half
+from natsel.beliefs.arrays import ArrayLike, as_indices, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
 from natsel.information.class_labels import class_labels
@@ -49,6 +49,16 @@ class CategoricalSamples(Weighted, Belief):
     points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
 
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            log_probs_N_K_C: ArrayLike,
+            log_weights_K: ArrayLike | None = None,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         log_probs_N_K_C = as_tensor(self.log_probs_N_K_C, "log_probs_N_K_C")
         _check_shape(log_probs_N_K_C, "log_probs_N_K_C")
@@ -60,7 +70,13 @@ class CategoricalSamples(Weighted, Belief):
         )
 
     @classmethod
-    def from_logits(cls, logits_N_K_C: Any, log_weights_K: Any = None, **names: Any) -> Self:
+    def from_logits(
+        cls,
+        logits_N_K_C: ArrayLike,
+        log_weights_K: ArrayLike | None = None,
+        draws_id: str | None = None,
+        ids_N: ArrayLike | None = None,
+    ) -> Self:
         """From unnormalised scores: a log-softmax over classes is taken.
 
         >>> CategoricalSamples.from_logits([[[0.0, 0.0]]]).log_probs_N_K_C.exp().tolist()
@@ -70,10 +86,16 @@ class CategoricalSamples(Weighted, Belief):
         _check_shape(logits, "logits_N_K_C")
         if bool(logits.isnan().any() | (logits == math.inf).any()):
             raise ValueError("logits_N_K_C: found NaN or +inf; check the model's output before scoring")
-        return cls(logits.log_softmax(-1), log_weights_K, **names)
+        return cls(logits.log_softmax(-1), log_weights_K, draws_id=draws_id, ids_N=ids_N)
 
     @classmethod
-    def from_probs(cls, probs_N_K_C: Any, log_weights_K: Any = None, **names: Any) -> Self:
+    def from_probs(
+        cls,
+        probs_N_K_C: ArrayLike,
+        log_weights_K: ArrayLike | None = None,
+        draws_id: str | None = None,
+        ids_N: ArrayLike | None = None,
+    ) -> Self:
         """From probabilities.
 
         >>> CategoricalSamples.from_probs([[[1.0, 0.0]]]).log_probs_N_K_C.tolist()
@@ -86,7 +108,9 @@ class CategoricalSamples(Weighted, Belief):
                 f"probs_N_K_C: probabilities cannot be negative (smallest {float(probs.min()):.4g});"
                 " pass log probabilities to CategoricalSamples or logits to from_logits"
             )
-        return cls(normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, **names)
+        return cls(
+            normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, draws_id=draws_id, ids_N=ids_N
+        )
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -154,11 +178,11 @@ class CategoricalSamples(Weighted, Belief):
         count, draws, classes = self.log_probs_N_K_C.shape
         return count, draws, classes
 
-    def checked_labels(self, labels: Any, name: str) -> Tensor:
+    def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Class numbers of the points."""
         return class_labels(as_integers(labels, name).to(self.device), len(self), self.shape[2], name)
 
-    def condition(self, points: Any, labels: Any) -> Self:
+    def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
         """The belief after seeing labels at some of its points: online Bayesian inference by re-weighting the draws.
 
             w_k' ∝ w_k Π_i p(y_i | x_i, ω_k)
@@ -172,7 +196,7 @@ class CategoricalSamples(Weighted, Belief):
         """
         return self._conditioned(self.log_likelihood(points, labels))
 
-    def log_likelihood(self, points: Any, labels: Any) -> Tensor:
+    def log_likelihood(self, points: ArrayLike, labels: ArrayLike) -> Tensor:
         """Σ_i ln p(y_i | x_i, ω_k) of labels at some of the points, one number per draw in float64.
 
         >>> CategoricalSamples.from_probs([[[0.5, 0.5], [1.0, 0.0]]]).log_likelihood([0], [1]).tolist()

@@ -7,11 +7,11 @@ docs/theory/information-quantities.md, 13.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_integers, as_tensor, is_half
+from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import normalised
 from natsel.beliefs.draws import checked_ids
@@ -35,6 +35,15 @@ class ClassProbabilities(Belief):
     label_type: ClassVar[type[int]] = int
     points: ClassVar[tuple[str, ...]] = ("log_probs_N_C", "ids_N")
 
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            log_probs_N_C: ArrayLike,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         log_probs_N_C = as_tensor(self.log_probs_N_C, "log_probs_N_C")
         _check_shape(log_probs_N_C, "log_probs_N_C")
@@ -45,7 +54,7 @@ class ClassProbabilities(Belief):
         )
 
     @classmethod
-    def from_probs(cls, probs_N_C: Any, **names: Any) -> Self:
+    def from_probs(cls, probs_N_C: ArrayLike, draws_id: str | None = None, ids_N: ArrayLike | None = None) -> Self:
         """From probabilities.
 
         >>> ClassProbabilities.from_probs([[1.0, 0.0]]).log_probs_N_C.tolist()
@@ -58,9 +67,11 @@ class ClassProbabilities(Belief):
                 f"probs_N_C: probabilities cannot be negative (smallest {float(probs.min()):.4g}); pass log"
                 " probabilities to ClassProbabilities"
             )
-        return cls(normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")[:, 0], **names)
+        return cls(
+            normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")[:, 0], draws_id=draws_id, ids_N=ids_N
+        )
 
-    def checked_labels(self, labels: Any, name: str) -> Tensor:
+    def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Class numbers of the points."""
         return class_labels(as_integers(labels, name).to(self.device), len(self), self.log_probs_N_C.shape[1], name)
 

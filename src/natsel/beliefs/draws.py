@@ -19,7 +19,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_integers, as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor
 from natsel.memory import rows_per_chunk
 
 COLLAPSE = 0.7
@@ -101,7 +101,7 @@ class Weighted:
         """
         return surprise(self.log_weights_K, self._first_log_weights())
 
-    def reweighted(self, log_likelihood_K: Any) -> Self:
+    def reweighted(self, log_likelihood_K: ArrayLike) -> Self:
         """The belief after labels whose log likelihood under each draw is given; quiet where `condition` warns.
 
         >>> from natsel.beliefs import CategoricalSamples
@@ -224,7 +224,7 @@ def summed(seen: Callable[[slice], Tensor], count: int, log_weights_K: Tensor) -
     return total_K
 
 
-def checked_log_weights(log_weights_K: Any, draws: int, device: torch.device) -> Tensor:
+def checked_log_weights(log_weights_K: ArrayLike, draws: int, device: torch.device) -> Tensor:
     """log w_K in float64 with Σ w = 1; None means equal weights.
 
     >>> checked_log_weights(None, 2, torch.device("cpu")).exp().tolist()
@@ -246,7 +246,7 @@ def checked_log_weights(log_weights_K: Any, draws: int, device: torch.device) ->
     return weights_K - log_sum
 
 
-def checked_ids(ids_N: Any, count: int, device: torch.device) -> Tensor:
+def checked_ids(ids_N: ArrayLike, count: int, device: torch.device) -> Tensor:
     """Distinct integer ids of the points; None numbers them from 0."""
     if ids_N is None:
         return torch.arange(count, device=device)

@@ -30,6 +30,8 @@ _MAKE: dict[Kind, Callable[..., CategoricalSamples]] = {
 }
 _SUFFIXES = (".npz", ".safetensors", ".npy", ".csv", ".parquet")
 
+Stored = Tensor | np.ndarray[Any, Any]
+
 
 def save(belief: Belief, path: str | Path) -> None:
     """Write a belief to `.safetensors` or `.npz`; an old file stays whole until the new one is.
@@ -85,8 +87,8 @@ def read_predictions(
     path = _checked_path(path)
     if kind is not None and kind not in get_args(Kind):
         raise ValueError(f"kind: expected {', '.join(get_args(Kind))}, found {kind!r}; choose one of them")
-    ids_N: Any = None
-    log_weights_K: Any = None
+    ids_N: Stored | None = None
+    log_weights_K: Stored | None = None
     if path.suffix in (".npz", ".safetensors"):
         arrays = open_arrays(path)
         if "natsel_kind" in arrays.texts:
@@ -160,16 +162,17 @@ def _chosen_key(arrays: Arrays, path: Path, key: str | None, single_draw: bool) 
     raise ValueError(f"path: {path} has {found} of {axes} axes {wanted}; it holds {arrays}; {remedy}")
 
 
-def _optional(arrays: Arrays, path: Path, key: str) -> Any:
+def _optional(arrays: Arrays, path: Path, key: str) -> Stored | None:
     """An array that may be missing, unless it was asked for under a name of its own."""
     if key in arrays.shapes:
-        return arrays.read(key)
+        found: Stored = arrays.read(key)
+        return found
     if key not in ("ids", "log_weights_K"):
         raise ValueError(f"key: {path} has no array {key!r}; it holds {arrays}")
     return None
 
 
-def _with_draws(values: Any, path: Path, single_draw: bool) -> Tensor:
+def _with_draws(values: Stored, path: Path, single_draw: bool) -> Tensor:
     """The numbers as [N, K, C]."""
     tensor = as_tensor(values, "path")
     if str(values.dtype).endswith("float16"):  # CategoricalSamples allows for the rounding of the type it is given
@@ -190,7 +193,7 @@ def _with_draws(values: Any, path: Path, single_draw: bool) -> Tensor:
     return tensor
 
 
-def _integers(ids_N: Any) -> Any:
+def _integers(ids_N: Stored | None) -> Stored | None:
     if ids_N is None or isinstance(ids_N, Tensor):
         return ids_N
     if ids_N.dtype.kind in "US" and ids_N.size:
@@ -200,7 +203,9 @@ def _integers(ids_N: Any) -> Any:
     return ids_N.astype(np.int64) if ids_N.dtype.kind in "iu" else ids_N
 
 
-def _understood(values_N_K_C: Tensor, kind: Kind, log_weights_K: Any, ids_N: Any) -> CategoricalSamples:
+def _understood(
+    values_N_K_C: Tensor, kind: Kind, log_weights_K: Stored | None, ids_N: Stored | None
+) -> CategoricalSamples:
     """A belief of the stated kind, or a refusal that says what the numbers look like instead."""
     bad = values_N_K_C.isnan()
     if bool(bad.any()):

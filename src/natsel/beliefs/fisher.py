@@ -9,12 +9,12 @@ docs/theory/weight-space.md, 2 to 4.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_integers, as_tensor, check_numbers, is_half
+from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor, check_numbers, is_half
 from natsel.beliefs.base import Belief, BeliefView, NoView
 from natsel.beliefs.class_probabilities import ClassProbabilities
 from natsel.beliefs.draws import checked_ids
@@ -31,7 +31,7 @@ _FEATURES = ("points", "features")
 class FisherBelief(Belief):
     """What both kinds share: factors of the Fisher information of each point, and the precision of the weights."""
 
-    precision: Any
+    precision: Precision
     warnings: tuple[str, ...]
 
     @property
@@ -91,7 +91,7 @@ class FisherFactors(FisherBelief):
     features_N_D: Tensor
     outputs_N_C: Tensor
     kind: Kind = "softmax"
-    precision: Any = 1.0
+    precision: Precision = 1.0  # type: ignore[assignment]
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
     warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
@@ -99,6 +99,18 @@ class FisherFactors(FisherBelief):
     points: ClassVar[tuple[str, ...]] = ("features_N_D", "outputs_N_C", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("precision",)
     named: ClassVar[tuple[str, ...]] = ("kind",)
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            features_N_D: ArrayLike,
+            outputs_N_C: ArrayLike,
+            kind: Kind = "softmax",
+            precision: ArrayLike | Precision = 1.0,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         features_N_D = _table(self.features_N_D, "features_N_D", _FEATURES)
@@ -122,16 +134,30 @@ class FisherFactors(FisherBelief):
         )
 
     @classmethod
-    def categorical(cls, features_N_D: Any, probs_N_C: Any, precision: Any = 1.0, **names: Any) -> Self:
+    def categorical(
+        cls,
+        features_N_D: ArrayLike,
+        probs_N_C: ArrayLike,
+        precision: ArrayLike | Precision = 1.0,
+        draws_id: str | None = None,
+        ids_N: ArrayLike | None = None,
+    ) -> Self:
         """A softmax over C classes.
 
         >>> len(FisherFactors.categorical([[1.0]], [[0.5, 0.5]]))
         1
         """
-        return cls(features_N_D, probs_N_C, "softmax", precision, **names)
+        return cls(features_N_D, probs_N_C, "softmax", precision, draws_id=draws_id, ids_N=ids_N)
 
     @classmethod
-    def bernoulli(cls, features_N_D: Any, probs_N: Any, precision: Any = 1.0, **names: Any) -> Self:
+    def bernoulli(
+        cls,
+        features_N_D: ArrayLike,
+        probs_N: ArrayLike,
+        precision: ArrayLike | Precision = 1.0,
+        draws_id: str | None = None,
+        ids_N: ArrayLike | None = None,
+    ) -> Self:
         """One logit: curvature π(1 − π).
 
         >>> FisherFactors.bernoulli([[1.0]], [0.5]).outputs_N_C.tolist()
@@ -145,11 +171,24 @@ class FisherFactors(FisherBelief):
             raise ValueError(
                 f"probs_N: expected probabilities from 0 to 1, found {float(wrong[0]):.4g}; apply the sigmoid to logits"
             )
-        return cls(features_N_D, (probs_N * (1 - probs_N)).sqrt()[:, None], "diagonal", precision, **names)
+        return cls(
+            features_N_D,
+            (probs_N * (1 - probs_N)).sqrt()[:, None],
+            "diagonal",
+            precision,
+            draws_id=draws_id,
+            ids_N=ids_N,
+        )
 
     @classmethod
     def gaussian(
-        cls, features_N_D: Any, noise: Any = 1.0, outputs: int = 1, precision: Any = 1.0, **names: Any
+        cls,
+        features_N_D: ArrayLike,
+        noise: ArrayLike = 1.0,
+        outputs: int = 1,
+        precision: ArrayLike | Precision = 1.0,
+        draws_id: str | None = None,
+        ids_N: ArrayLike | None = None,
     ) -> Self:
         """Numbers seen through noise of a variance (one, or one per point): curvature 1/noise.
 
@@ -171,10 +210,17 @@ class FisherFactors(FisherBelief):
                 f"noise: variances must be positive and finite, found {float(wrong[0]):.4g}; add a noise floor"
             )
         roots_N_C = noise_N.rsqrt().reshape(-1, 1).expand(len(features_N_D), outputs)
-        return cls(features_N_D, roots_N_C.contiguous(), "diagonal", precision, **names)
+        return cls(features_N_D, roots_N_C.contiguous(), "diagonal", precision, draws_id=draws_id, ids_N=ids_N)
 
     @classmethod
-    def poisson(cls, features_N_D: Any, rates_N: Any, precision: Any = 1.0, **names: Any) -> Self:
+    def poisson(
+        cls,
+        features_N_D: ArrayLike,
+        rates_N: ArrayLike,
+        precision: ArrayLike | Precision = 1.0,
+        draws_id: str | None = None,
+        ids_N: ArrayLike | None = None,
+    ) -> Self:
         """Counts with a log-rate: curvature = rate.
 
         >>> FisherFactors.poisson([[1.0]], [4.0]).outputs_N_C.tolist()
@@ -188,7 +234,7 @@ class FisherFactors(FisherBelief):
             raise ValueError(
                 f"rates_N: expected rates from 0 on, found {float(wrong[0]):.4g}; apply the exponential to log-rates"
             )
-        return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, **names)
+        return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, draws_id=draws_id, ids_N=ids_N)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -209,7 +255,7 @@ class FisherFactors(FisherBelief):
         """The square roots of the Fisher information, held as features and outputs."""
         return OuterFactors(self.features_N_D, self.outputs_N_C, self.kind)
 
-    def labelled(self, labels: Literal["hard", "sampled"] | Any, seed: int | torch.Generator = 0) -> Self:
+    def labelled(self, labels: Literal["hard", "sampled"] | ArrayLike, seed: int | torch.Generator = 0) -> Self:
         """One gradient per point, π − e_y: under the likeliest label, one drawn from the prediction, or those given.
 
         A sampled label makes the Fisher information of one row right on average; a hard one makes it too small.
@@ -221,7 +267,7 @@ class FisherFactors(FisherBelief):
         other._set(kind="row")
         return other
 
-    def class_numbers(self, labels: Literal["hard", "sampled"] | Any, seed: int | torch.Generator = 0) -> Tensor:
+    def class_numbers(self, labels: Literal["hard", "sampled"] | ArrayLike, seed: int | torch.Generator = 0) -> Tensor:
         """The labels that `labelled` would take: the likeliest, one drawn a point, or those given.
 
         >>> FisherFactors.categorical([[1.0]], [[0.2, 0.8]]).class_numbers("hard").tolist()
@@ -250,13 +296,23 @@ class FisherRows(FisherBelief):
     """
 
     rows_N_R_P: Tensor
-    precision: Any = 1.0
+    precision: Precision = 1.0  # type: ignore[assignment]
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
     warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
 
     points: ClassVar[tuple[str, ...]] = ("rows_N_R_P", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("precision",)
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            rows_N_R_P: ArrayLike,
+            precision: ArrayLike | Precision = 1.0,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         rows_N_R_P = _table(self.rows_N_R_P, "rows_N_R_P", ("points", "rows", "weights"))
@@ -311,7 +367,7 @@ def _check_each(values_N: Tensor, name: str, count: int) -> None:
         )
 
 
-def _table(values: Any, name: str, axes: tuple[str, ...]) -> Tensor:
+def _table(values: ArrayLike, name: str, axes: tuple[str, ...]) -> Tensor:
     table = as_tensor(values, name)
     if not table.is_floating_point():
         table = table.double()
@@ -343,7 +399,7 @@ def _probabilities(probs_N_C: Tensor, half: bool) -> Tensor:
     return probs_N_C / sums_N[:, None].to(probs_N_C)
 
 
-def _checked_precision(given: Any, device: torch.device) -> tuple[Precision, tuple[str, ...]]:
+def _checked_precision(given: ArrayLike | Precision, device: torch.device) -> tuple[Precision, tuple[str, ...]]:
     """A number, a diagonal or a matrix as a precision; a singular matrix gets a ridge and a sentence about it."""
     if isinstance(given, Precision):
         return given.to(device), ()

@@ -11,12 +11,12 @@ docs/theory/epig-jepig.md, 2 and 6; docs/theory/joint-predictions.md, 5.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import LARGEST, as_indices, as_tensor, check_numbers
+from natsel.beliefs.arrays import LARGEST, ArrayLike, as_indices, as_tensor, check_numbers
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
 from natsel.beliefs.updates import Update, gaussian_update, short_name
@@ -39,6 +39,17 @@ class GaussianSamples(Weighted, Belief):
 
     points: ClassVar[tuple[str, ...]] = ("mean_N_K", "variance_N_K", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            mean_N_K: ArrayLike,
+            variance_N_K: ArrayLike,
+            log_weights_K: ArrayLike | None = None,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         mean_N_K = as_tensor(self.mean_N_K, "mean_N_K")
@@ -80,7 +91,7 @@ class GaussianSamples(Weighted, Belief):
             draws_id = f"{draws_id} given {short_name(self.log_weights_K)}"
         return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids_N, mean_N)
 
-    def condition(self, points: Any, labels: Any) -> Self:
+    def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
         """The belief after seeing real labels at some of its points, by re-weighting the draws.
 
             w_k' ∝ w_k Π_i N(y_i; mean_ik, variance_ik)
@@ -94,7 +105,7 @@ class GaussianSamples(Weighted, Belief):
         """
         return self._conditioned(self.log_likelihood(points, labels))
 
-    def log_likelihood(self, points: Any, labels: Any) -> Tensor:
+    def log_likelihood(self, points: ArrayLike, labels: ArrayLike) -> Tensor:
         """Σ_i ln N(y_i; mean_ik, variance_ik) of labels at some of the points, one number per draw.
 
         >>> GaussianSamples([[0.0, 1.0]], 1.0).log_likelihood([0], [0.0]).round(decimals=4).tolist()
@@ -123,14 +134,25 @@ class GaussianFeatures(Belief):
     """
 
     features_N_D: Tensor
-    noise: Any = 1.0
+    noise: Tensor = 1.0  # type: ignore[assignment]
     draws_id: str | None = None
     ids_N: Tensor = None  # type: ignore[assignment]
-    mean: Any = 0.0
+    mean: Tensor = 0.0  # type: ignore[assignment]
     # What labels did, in order; None where a file of format 1 did not tell whether there were any.
     updates: tuple[Update, ...] | None = field(default=(), init=False, repr=False)
 
     points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "ids_N", "mean")
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            features_N_D: ArrayLike,
+            noise: ArrayLike = 1.0,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+            mean: ArrayLike = 0.0,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         features_N_D = as_tensor(self.features_N_D, "features_N_D")
@@ -186,7 +208,7 @@ class GaussianFeatures(Belief):
         """ln p of all labels conditioned on so far; 0 before the first, NaN where a file of format 1 did not tell."""
         return math.nan if self.updates is None else sum((update.log_evidence for update in self.updates), 0.0)
 
-    def condition(self, points: Any, labels: Any) -> Self:
+    def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
         """The belief after seeing real labels at some of its points: the exact Gaussian posterior.
 
         It goes by a draws_id of its own: beliefs without these labels no longer belong to it. Other points, such as
@@ -256,7 +278,7 @@ def _check_matrix(array: Tensor, name: str, axes: str) -> None:
     check_numbers(array, name)
 
 
-def _checked_numbers(labels: Any, index: Tensor) -> Tensor:
+def _checked_numbers(labels: ArrayLike, index: Tensor) -> Tensor:
     labels_B = as_tensor(labels, "labels").to(index.device, torch.float64)
     labels_B = labels_B.reshape(1) if labels_B.ndim == 0 else labels_B
     if labels_B.shape != index.shape:
@@ -269,7 +291,7 @@ def _checked_numbers(labels: Any, index: Tensor) -> Tensor:
     return labels_B
 
 
-def _broadcast(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _broadcast(array: ArrayLike, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
     values = as_tensor(array, name).to(like.device)
     try:
         return torch.broadcast_to(values, shape)
@@ -279,7 +301,7 @@ def _broadcast(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> T
         ) from None
 
 
-def _positive(array: Any, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _positive(array: ArrayLike, name: str, like: Tensor, shape: tuple[int, ...]) -> Tensor:
     values = _broadcast(array, name, like, shape)
     wrong = values[~((values > 0) & values.isfinite())]
     if len(wrong):

@@ -8,12 +8,12 @@ docs/theory/epig-jepig.md, 1 and 10.
 """
 
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.beliefs.base import Belief
 from natsel.information.weights.precision import Precision
 
@@ -31,8 +31,17 @@ class Targets(Generic[Kind]):
     """
 
     belief: Kind
-    weights: Any = None
-    labels: Any = None
+    weights: Tensor | None = None
+    labels: Tensor | None = None
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            belief: Kind,
+            weights: ArrayLike | None = None,
+            labels: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if not isinstance(self.belief, Belief):

@@ -8,12 +8,12 @@ docs/theory/epig-jepig.md, 7.2 and 8; Kirsch, Rainforth & Gal 2021.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.draws import checked_ids, checked_log_weights
@@ -38,6 +38,17 @@ class TwoModels(Belief):
     label_type: ClassVar[type[int]] = int
     points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "students_N_S_L_C", "ids_N")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            log_probs_N_K_C: ArrayLike,
+            students_N_S_L_C: ArrayLike,
+            log_weights_K: ArrayLike | None = None,
+            draws_id: str | None = None,
+            ids_N: ArrayLike | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         teacher = CategoricalSamples(self.log_probs_N_K_C)
@@ -82,7 +93,7 @@ class TwoModels(Belief):
         """K."""
         return len(self.log_weights_K)
 
-    def checked_labels(self, labels: Any, name: str) -> Tensor:
+    def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Class numbers of the points."""
         return self.teacher.checked_labels(labels, name)
 

@@ -7,14 +7,13 @@ of range, a seed on another device. Picks come back as the ids of the user's dat
 import operator
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, Targets
-from natsel.beliefs.arrays import as_integers
+from natsel.beliefs.arrays import ArrayLike, as_integers
 from natsel.capabilities import Capability, Picks, Progress, State, has_gains
 from natsel.choose.methods import METHODS, Method, missing, resolve
 from natsel.choose.selection import Selection, exhausted
@@ -27,7 +26,7 @@ def score(
     *,
     targets: Belief | Targets[Belief] | None = None,
     given: Belief | Targets[Belief] | None = None,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     seed: int | torch.Generator = 0,
 ) -> Tensor:
     """The score of every point under a method's objective: N values in float64, bigger is better.
@@ -49,8 +48,8 @@ def select(
     *,
     targets: Belief | Targets[Belief] | None = None,
     given: Belief | Targets[Belief] | None = None,
-    labels: Any = None,
-    exclude: Any = None,
+    labels: ArrayLike | None = None,
+    exclude: ArrayLike | Iterable[int] | None = None,
     seed: int | torch.Generator = 0,
     progress: Progress | None = None,
 ) -> Selection:
@@ -125,7 +124,7 @@ def _context(
     belief: Belief,
     targets: Belief | Targets[Belief] | None,
     given: Belief | Targets[Belief] | None,
-    labels: Any,
+    labels: ArrayLike | None,
     generator: torch.Generator,
 ) -> Context[Belief]:
     wanted = None if targets is None else Targets.of(targets)
@@ -147,7 +146,7 @@ def _held(given: Belief | Targets[Belief] | None) -> Targets[Belief] | None:
     return None if given is None or len(given) == 0 else Targets.of(given)
 
 
-def _allowed(belief: Belief, exclude: Any) -> Tensor:
+def _allowed(belief: Belief, exclude: ArrayLike | Iterable[int] | None) -> Tensor:
     ids_N = belief.ids_N.cpu()
     if exclude is None:
         return torch.ones(len(ids_N), dtype=torch.bool)

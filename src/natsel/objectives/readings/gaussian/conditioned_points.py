@@ -16,7 +16,7 @@ noise is that small the points keep features of their own, and what a label sett
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ _TABLES = 4
 
 
 Gaussian = GaussianFeatures | GaussianSamples
+Positions = Tensor | slice | list[int]
 
 # Why scores of moment-matched draws are upper bounds.
 MOMENTS = "no law with the mixture's moments has more entropy than the normal"
@@ -44,7 +45,7 @@ class Features(Protocol):
 
     @property
     def shape(self) -> torch.Size: ...
-    def __getitem__(self, positions: Any) -> Tensor: ...
+    def __getitem__(self, positions: Positions) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Centred:
     mean_N_K: Tensor
     weights_K: Tensor
 
-    def __getitem__(self, positions: Any) -> Tensor:
+    def __getitem__(self, positions: Positions) -> Tensor:
         mean_n_K = self.mean_N_K[positions].double()
         return (mean_n_K - (mean_n_K @ self.weights_K)[..., None]) * self.weights_K.sqrt()
 
@@ -164,7 +165,7 @@ class ConditionedPoints:
         """Features in float64 and noise of some points."""
         return self._features(positions), self.noise_N[positions]
 
-    def left(self, positions: Any) -> Tensor:
+    def left(self, positions: Positions) -> Tensor:
         """What labels left of the features of some points, [n, D]: φ − Σ_t (φ·w_t) w_t, or scaled down where sharp."""
         if self.left_N_D is not None:
             return self.left_N_D[positions]
@@ -225,7 +226,7 @@ class ConditionedPoints:
         """See the label of one of these points."""
         return self.explain(row_D, self.keep(position))
 
-    def _features(self, positions: Any) -> Tensor:
+    def _features(self, positions: Positions) -> Tensor:
         return self.features_N_D[positions].double()
 
     def _unseen(self, features_n_D: Tensor) -> Tensor:

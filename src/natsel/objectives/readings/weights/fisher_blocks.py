@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from natsel.information.weights.factors import Factors
+from natsel.information.weights.factors import Factors, OuterFactors, RowFactors
 from natsel.information.weights.in_place import factor_one_plus, symmetrise_
 from natsel.information.weights.precision import Dense, Precision
 from natsel.memory import chunked, fits, require, rows_per_chunk
@@ -319,7 +319,11 @@ def crossed(factors: Factors, few: Factors, precision: Precision) -> Tensor:
     >>> crossed(RowFactors(torch.ones(1, 1, 3)), RowFactors(torch.ones(1, 1, 3)), Isotropic(1.0)).item()
     3.0
     """
-    return factors.cross(few, precision)  # type: ignore[arg-type]
+    if isinstance(factors, OuterFactors) and isinstance(few, OuterFactors):
+        return factors.cross(few, precision)
+    if isinstance(factors, RowFactors) and isinstance(few, RowFactors):
+        return factors.cross(few, precision)
+    raise TypeError("factors: two kinds of them cannot be crossed; believe about both with one model")
 
 
 def factor(blocks: Tensor, sign: int = 1) -> Tensor:
