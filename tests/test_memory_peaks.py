@@ -7,7 +7,7 @@ import natsel
 import peak_memory
 from natsel import FisherFactors, GaussianFeatures, Method
 from natsel.choose.methods import resolve
-from natsel.objectives.readings.weights.fisher_blocks import Blocks
+from natsel.information.conditioning.conditioned_blocks import Blocks
 from natsel.search import KDPP
 
 MIB = 1 << 20

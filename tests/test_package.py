@@ -105,7 +105,7 @@ def bare_any(annotation: ast.expr | None) -> int:
     ("room", "most"), [("capabilities.py", 0), ("objectives", 0), ("search", 0), ("choose", 0), ("beliefs", 6)]
 )
 def test_the_middle_is_typed(room, most):
-    """No bare Any in a signature between the three nouns, and no way round the type checker in readings and searches."""
+    """No bare Any in a signature between the three nouns; readings and searches do not get round the type checker."""
     place = Path(natsel.__file__).parent / room
     texts = [path.read_text() for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
     found = 0

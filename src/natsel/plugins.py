@@ -19,16 +19,16 @@ NAMED = "NATSEL_PLUGINS"
 _done: set[str] = set()
 
 
-def load_installed() -> None:
+def load_installed(group: str = GROUP) -> None:
     """Import what installed packages name as plug-ins, once; one that fails is named in a warning and left out. Modules
     that the command before this process named are imported too.
 
     >>> load_installed()
     """
-    if GROUP in _done:
+    if group in _done:
         return
-    _done.add(GROUP)
-    for entry in importlib.metadata.entry_points(group=GROUP):
+    _done.add(group)
+    for entry in importlib.metadata.entry_points(group=group):
         try:
             entry.load()
         except Exception as reason:
@@ -49,10 +49,10 @@ def load(*modules: str) -> None:
             sys.path.insert(0, str(Path.cwd()))
         try:
             importlib.import_module(module)
-        except ImportError as reason:
-            raise ValueError(
-                f"plugin: {module} could not be imported ({reason}); install it, or go to its folder"
-            ) from reason
+        except Exception as reason:
+            there = not isinstance(reason, ModuleNotFoundError) or reason.name != module.partition(".")[0]
+            remedy = "repair it" if there else "install it, or go to its folder"
+            raise ValueError(f"plugin: {module} could not be imported ({reason}); {remedy}") from reason
         _done.add(module)
 
 

@@ -58,7 +58,7 @@ def test_numbers_are_labels_of_numbers(tmp_path):
 
 def test_what_is_missing_is_named(refused, preds, aims, tmp_path):
     said = refused("select", preds, "--probs", "-m", "epig")
-    assert "targets: EPIG asks what is learned about targets; pass the belief about them as targets= (--targets)" in said
+    assert "targets: EPIG asks what is learned about targets; pass the belief about them as targets= (--targets" in said
     said = refused("select", preds, "--probs", "-m", "ig")
     assert "labels: InformationGain weighs labels that are known; pass labels= (--labels)" in said
     (tmp_path / "labels.txt").write_text("0\n")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
-from natsel.information.weights.conditioned import _BLOCK, Conditioned, logdet
+from natsel.information.conditioning.conditioned_kernel import _BLOCK, ConditionedKernel, logdet
 from natsel.information.weights.similarity import Kernel
 
 
@@ -33,7 +33,7 @@ def test_left_is_the_schur_complement_whenever_it_is_asked_for(seed, count, held
     kernel, rows_N_P = made(seed, count)
     first, first_P = made(seed + 1, held)
     second, second_P = made(seed + 2, aims)
-    points = Conditioned(kernel, [first, second])
+    points = ConditionedKernel(kernel, [first, second])
     before_P = torch.cat([first_P, second_P])
     torch.testing.assert_close(points.start_N, left_by_hand(rows_N_P, before_P), rtol=1e-9, atol=1e-9)
     generator = torch.Generator().manual_seed(seed)
@@ -51,7 +51,7 @@ def test_left_is_the_schur_complement_whenever_it_is_asked_for(seed, count, held
 
 def test_pivots_make_the_determinant():
     kernel, rows_N_P = made(0, 8)
-    points, total = Conditioned(kernel), 0.0
+    points, total = ConditionedKernel(kernel), 0.0
     for position in range(8):
         total += float(points.left(torch.tensor([position])).log1p())
         points.take(position)
@@ -62,7 +62,7 @@ def test_pivots_make_the_determinant():
 
 def test_more_points_than_a_block_of_columns_and_than_weights():
     kernel, rows_N_P = made(1, 3 * _BLOCK, outputs=2, width=3)
-    points = Conditioned(kernel)
+    points = ConditionedKernel(kernel)
     for position in range(2 * _BLOCK + 5):
         points.take(position)
         if position % 7 == 0:
@@ -74,17 +74,20 @@ def test_more_points_than_a_block_of_columns_and_than_weights():
 def test_each_group_taken_beforehand_tells_its_part():
     kernel, rows_N_P = made(2, 6)
     (first, first_P), (second, second_P) = made(3, 3), made(4, 2)
-    explained_N_G = Conditioned(kernel, [first, second]).explained_N_G
+    explained_N_G = ConditionedKernel(kernel, [first, second]).explained_N_G
     alone_N, both_N = left_by_hand(rows_N_P, first_P), left_by_hand(rows_N_P, torch.cat([first_P, second_P]))
     torch.testing.assert_close(explained_N_G[:, 0], kernel.own() - alone_N)
     torch.testing.assert_close(explained_N_G[:, 1], alone_N - both_N)
-    assert Conditioned(kernel, [first, second[[]]]).explained_N_G.shape == (6, 1)
+    assert ConditionedKernel(kernel, [first, second[[]]]).explained_N_G.shape == (6, 1)
 
 
 def test_a_group_that_counts_less_tells_the_square_of_it():
     kernel, _ = made(2, 6)
     (first, _), (second, _) = made(3, 3), made(4, 2)
-    whole, part = Conditioned(kernel, [first, second]), Conditioned(kernel, [first, second], counts=[1.0, 0.5])
+    whole, part = (
+        ConditionedKernel(kernel, [first, second]),
+        ConditionedKernel(kernel, [first, second], counts=[1.0, 0.5]),
+    )
     torch.testing.assert_close(part.explained_N_G[:, 0], whole.explained_N_G[:, 0])
     torch.testing.assert_close(part.explained_N_G[:, 1], whole.explained_N_G[:, 1] / 4)
 
@@ -95,7 +98,7 @@ def test_little_memory_holds_no_rows_and_finds_the_same(budget):
     before, _ = made(6, 7)
 
     def walk():
-        points = Conditioned(kernel, [before[:3], before[3:]], counts=[1.0, 0.6])
+        points = ConditionedKernel(kernel, [before[:3], before[3:]], counts=[1.0, 0.6])
         found = [points.start_N]
         for position in (3, 8, 1):
             points.take(position)
@@ -115,7 +118,7 @@ def test_little_memory_holds_no_rows_and_finds_the_same(budget):
 def test_copies_and_nothing_at_any_scale(scale):
     """A copy of s leaves s/(1 + s) of itself, also where 1 is lost beside s; a row of nothing changes nothing."""
     features_N_D = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
-    points = Conditioned(Kernel(features_N_D).scaled(scale))
+    points = ConditionedKernel(Kernel(features_N_D).scaled(scale))
     own = scale**2
     points.take(2)
     assert points.taken == []
@@ -134,7 +137,7 @@ def test_copies_and_nothing_at_any_scale(scale):
 
 def test_positions_may_repeat_and_come_in_any_order():
     kernel, _ = made(9, 6)
-    points = Conditioned(kernel)
+    points = ConditionedKernel(kernel)
     points.take(2)
     left_N = points.left(torch.tensor([5, 1, 5, 0]))
     points.take(4)

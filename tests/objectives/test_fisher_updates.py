@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import natsel
 from made_weight_space import dense, random_belief, state, tensor
 from natsel.beliefs import FisherFactors, FisherRows, Targets
+from natsel.information.conditioning.conditioned_blocks import Blocks
 from natsel.information.weights.precision import Isotropic
 from natsel.objectives import EIG, EPIG, JEPIG, Argument, needs_everywhere
 from natsel.objectives.epig import EPIGJensen
-from natsel.objectives.readings.weights.fisher_blocks import Blocks
 from natsel.objectives.trace import TraceEPIG, TraceJEPIG
 
 OBJECTIVES = [EIG(), EPIG(), JEPIG(), EPIGJensen(), TraceEPIG(), TraceJEPIG()]

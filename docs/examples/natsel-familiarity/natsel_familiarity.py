@@ -1,71 +1,80 @@
 """Unfamiliar inputs first: −ln p(x) under a density of the labelled inputs. docs/plug-ins.md of natsel explains it."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+
+import torch
 
 import natsel
-import numpy as np
-import torch
 from natsel.models.kinds import Kind, Option, register_kind
-from natsel.search import register_search
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureDensity(natsel.Belief):
-    """ln p(x) and ln p(y|x) of N points."""
+    """ln p(x) and ln p(y|x) of N points. It can be viewed as class probabilities, which brings entropy and margin."""
 
     log_density_N: torch.Tensor
     log_probs_N_C: torch.Tensor
     draws_id: str | None = None
     ids_N: torch.Tensor | None = None
-    points: ClassVar = ("log_density_N", "log_probs_N_C", "ids_N")  # slices, files and devices follow from this
-    label_type: ClassVar = int
+    points = ("log_density_N", "log_probs_N_C", "ids_N")  # slices, files and devices follow from this
+    label_type = int
 
     def __post_init__(self):
-        classes, given = self.as_class_probabilities(), self.log_density_N
-        log_density_N = torch.as_tensor(given if torch.is_tensor(given) else np.array(given), dtype=torch.float64)
+        classes, given = self.views()[0].make(self), self.log_density_N
+        log_density_N = (given if torch.is_tensor(given) else torch.tensor(given)).double()
         if log_density_N.shape != (len(classes),) or not log_density_N.isfinite().all():
-            raise ValueError(f"log_density_N: expected {len(classes)} finite numbers, found {given}; check the density")
-        for name, values in {**vars(classes), "log_density_N": log_density_N}.items():
-            object.__setattr__(self, name, values)  # the dataclass is frozen
-
-    def as_class_probabilities(self):
-        return natsel.ClassProbabilities(self.log_probs_N_C, self.draws_id, self.ids_N)
+            raise ValueError(f"log_density_N: expected one finite number per point, found {given}; correct it")
+        vars(self).update(vars(classes), log_density_N=log_density_N)  # what was checked, past the frozen dataclass
 
     @classmethod
-    def views(cls):  # brings entropy, margin and all else that is read from class probabilities
-        return (natsel.BeliefView(natsel.ClassProbabilities, cls.as_class_probabilities),)
+    def views(cls):
+        kind = natsel.ClassProbabilities
+        return (natsel.BeliefView(kind, lambda belief: kind(belief.log_probs_N_C, belief.draws_id, belief.ids_N)),)
 
 
-@dataclass(frozen=True)
 class Unfamiliarity(natsel.Objective):
-    facts: ClassVar = natsel.Facts("−ln p(x)", reason="of inputs, not of labels; the units of x decide where 0 is")
+    """How surprising an input is."""
+
+    facts = natsel.Facts("−ln p(x)", reason="of inputs, not of labels; the units of x decide where 0 is", units="nats")
 
 
 @natsel.pointwise(Unfamiliarity, FeatureDensity, natsel.PairFacts(nonnegative=False, cost="N"))
-def unfamiliarity(objective, belief, context):
+def _unfamiliarity(objective, belief, context):
     return -belief.log_density_N
 
 
-@register_search
+@natsel.search.register_search
 @dataclass(frozen=True)
 class DistinctScores:
-    """The best scores; one within `gap` of the next better score may be of a copy, and is taken last."""
+    """The best scores; one within `gap` of the next better score may be that of a copy, and is taken last."""
 
     gap: float = 1e-6
-    needs: ClassVar = natsel.Capability.SCORES
+    needs = natsel.Capability.SCORES
 
     def __call__(self, state, k, allowed_N, generator, progress=None):
-        scores_N, positions_M = state.scores().cpu(), allowed_N.cpu().nonzero().squeeze(1)
-        ranked_M = positions_M[scores_N[positions_M].argsort(descending=True, stable=True)]
-        may_be_copy_M = scores_N[ranked_M].diff(prepend=torch.tensor([torch.inf])) >= -self.gap
-        picks_B = ranked_M[may_be_copy_M.int().argsort(stable=True)][:k]
-        return natsel.Picks(picks_B, scores_N[picks_B], total=float(scores_N[picks_B].sum()))
+        scores_M, order_M = state.scores().cpu()[allowed_N].sort(descending=True, stable=True)
+        rank_B = (scores_M.diff(prepend=torch.tensor([torch.inf])) >= -self.gap).int().argsort(stable=True)[:k]
+        return natsel.Picks(allowed_N.nonzero()[order_M[rank_B], 0], scores_M[rank_B], float(scores_M[rank_B].sum()))
 
 
+@dataclass
 class GaussianClasses:
-    def __init__(self, smoothing=0.1):
-        self.smoothing = smoothing  # the share of the mean variance that is added to the variance of each feature
+    """A Gaussian for each class, with equal variances; `smoothing` is added to the variance of each feature."""
+
+    smoothing: float = 0.1
 
     def fit(self, labelled, validation=None):
-        rows_N_D, labels_N = np.reshape(labelled.inputs, (len(labelled), -1)), np.asarray(labelled.labels)
+        rows_N_D = torch.as_tensor(labelled.inputs).flatten(1).double()
+        is_class_N_C = torch.eye(labelled.n_classes, dtype=torch.float64)[labelled.labels]
+        means_C_D = (is_class_N_C.T @ rows_N_D + rows_N_D.mean(0)) / (is_class_N_C.sum(0)[:, None] + 1)
+        scale_D = ((rows_N_D - is_class_N_C @ means_C_D).square().mean(0) + self.smoothing).sqrt()
+        self.normal_C_D = torch.distributions.Normal(means_C_D, scale_D)
+        return self
+
+    def believe(self, inputs):
+        log_p_N_C = self.normal_C_D.log_prob(torch.as_tensor(inputs).flatten(1)[:, None]).sum(2)
+        return FeatureDensity(log_p_N_C.logsumexp(1) - torch.tensor(log_p_N_C.shape[1]).log(), log_p_N_C.log_softmax(1))
+
+
+register_kind("gaussian-classes", Kind({"smoothing": Option(float, 0.1)}, lambda values, _: GaussianClasses(**values)))
+natsel.register(natsel.Method(Unfamiliarity(), DistinctScores(), "unfamiliar", source="natsel-familiarity"))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from natsel.information.conditioning.settled import lost, scaled_down
 from natsel.memory import chunked
 
 
@@ -45,10 +46,7 @@ class Update:
         """Φ T, in the precision of Φ."""
         directions_D_R, loss_R = (part.to(features_N_D.device) for part in (self.directions_D_R, self.loss_R))
 
-        def work(features_n_D: Tensor) -> Tensor:
-            return features_n_D - ((features_n_D @ directions_D_R) * loss_R) @ directions_D_R.T
-
-        return _per_point(features_N_D, work, features_N_D.dtype)
+        return _per_point(features_N_D, lambda part: scaled_down(part, directions_D_R, loss_R), features_N_D.dtype)
 
 
 def gaussian_update(features_B_D: Tensor, noise_B: Tensor, residual_B: Tensor) -> Update:
@@ -67,12 +65,9 @@ def gaussian_update(features_B_D: Tensor, noise_B: Tensor, residual_B: Tensor) -
     grown_R = 1 + s_R.square()
     misfit = across_B.square().sum() + (along_R.square() / grown_R).sum()
     log_evidence = -0.5 * (noise_B.log().sum() + grown_R.log().sum() + misfit + len(noise_B) * math.log(2 * math.pi))
-    # 1 − (1+s²)^(−½), without the cancellation where s is small.
-    root_R = grown_R.sqrt()
-    loss_R = s_R.square() / (grown_R + root_R)
     shift_D = right_R_D.T @ (s_R / grown_R * along_R)
     name = short_name(features_B_D, noise_B, residual_B)
-    return Update(right_R_D.T.contiguous(), loss_R, shift_D, float(log_evidence), name)
+    return Update(right_R_D.T.contiguous(), lost(s_R.square()), shift_D, float(log_evidence), name)
 
 
 def short_name(*parts: Tensor) -> str:

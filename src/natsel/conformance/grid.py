@@ -2,6 +2,7 @@
 
 Nothing here names a method, an objective or a search: all are read from the registries, so that whatever is entered
 there is covered at once. Only beliefs need a line of their own, in MAKERS: how to make a small pool of that kind.
+Plug-ins add theirs in modules of the entry-point group `natsel.conformance`.
 """
 
 import inspect
@@ -30,7 +31,7 @@ from natsel.beliefs.base import kinds
 from natsel.beliefs.two_models import TwoModels
 from natsel.capabilities import Capability
 from natsel.choose.methods import METHODS, Method
-from natsel.conformance import makers_weights
+from natsel.conformance import MAKERS, Arrays, Maker, makers_weights
 from natsel.objectives import (
     READINGS,
     Argument,
@@ -47,23 +48,14 @@ from natsel.plugins import load_installed
 from natsel.search import SEARCHES
 
 load_installed()
+load_installed("natsel.conformance")
 
-Arrays = dict[str, np.ndarray]
 NOTHING = Capability(0)
 NEGLIGIBLE = 1e-3  # the standard deviation of everything about a certain point
 TARGETS = 3  # few, so that all their labellings can be written out
 
 
 # Makers: one for each kind of belief.
-
-
-@dataclass(frozen=True)
-class Maker:
-    """How to make the arrays of one kind of belief, in float64 and named as its constructor names them."""
-
-    arrays: Callable[[np.random.Generator, int, int, int], Arrays]  # (rng, points, draws or features, classes)
-    labels: Callable[[np.random.Generator, Arrays], np.ndarray]  # one a point, possible under the belief
-    certain: Callable[[Arrays], Arrays]  # point 0 made certain; hard zeros elsewhere, where the kind knows them
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -156,7 +148,7 @@ def taught_certain(arrays: Arrays) -> Arrays:
     return categorical_certain(arrays) | {"students_N_S_L_C": students_N_S_L_C}
 
 
-MAKERS: dict[type[Belief], Maker] = {
+MAKERS |= {
     TwoModels: Maker(taught, categorical_labels, taught_certain),
     CategoricalSamples: Maker(categorical, categorical_labels, categorical_certain),
     ClassProbabilities: Maker(probabilities, probabilities_labels, probabilities_certain),
@@ -169,7 +161,7 @@ MAKERS: dict[type[Belief], Maker] = {
 
 def maker(kind: type[Belief]) -> Maker:
     if kind not in MAKERS:
-        pytest.fail(f"no small pool of {kind.__name__}: add a Maker for it to MAKERS in natsel.conformance.grid")
+        pytest.fail(f"no small pool of {kind.__name__}: add a Maker for it to natsel.conformance.MAKERS")
     return MAKERS[kind]
 
 

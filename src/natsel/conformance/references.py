@@ -12,21 +12,8 @@ from scipy.special import logsumexp
 
 from natsel.beliefs import CategoricalSamples, ClassProbabilities, GaussianFeatures, GaussianSamples
 from natsel.beliefs.two_models import TwoModels
+from natsel.conformance import REFERENCES, SET_REFERENCES, reference
 from natsel.conformance.grid import Pool
-
-Reference = Callable[[Pool], np.ndarray]
-REFERENCES: dict[tuple[str, type], tuple[Reference, bool]] = {}
-SET_REFERENCES: dict[tuple[str, type], tuple[Callable[[Pool], float], bool]] = {}
-
-
-def reference(quantity: str, kind: type, exact: bool = True, table: dict = REFERENCES) -> Callable:
-    """Enter a reference; `exact` says whether scores must equal it, or may lie to the side that `bound` declares."""
-
-    def enter(work: Callable) -> Callable:
-        table[quantity, kind] = (work, exact)
-        return work
-
-    return enter
 
 
 def entropy(p: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The facts every objective declares, verified by brute force on random pools, and the protocol of its states.
 
-An objective whose `quantity` has no reference in references.py fails until it is given one.
+An objective whose `quantity` has no reference (`natsel.conformance.reference`) fails until it is given one.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,9 @@ def check_bound(found: np.ndarray, expected: np.ndarray, bound: str, exact: bool
 @pairs(where=lambda pair: pair.objective.facts.units != "none")
 def test_scores_are_the_declared_quantity_or_bound_it(pair, thorough, device):
     key = (pair.objective.facts.quantity, pair.kind)
-    assert key in REFERENCES, f"no reference for {key[0]!r} on {pair.kind.__name__}: add one to references.py"
+    assert key in REFERENCES, (
+        f"no reference for {key[0]!r} on {pair.kind.__name__}: add one with natsel.conformance.reference"
+    )
     work, exact = REFERENCES[key]
     gap = 0.0
     for given in pools(pair, thorough, points=9):
@@ -60,7 +62,7 @@ def test_scores_are_the_declared_quantity_or_bound_it(pair, thorough, device):
 @pairs(Capability.GAINS)
 def test_values_of_sets_are_the_declared_quantity_or_bound_it(pair, thorough, device):
     key = (pair.objective.facts.quantity, pair.kind)
-    assert key in SET_REFERENCES, f"no reference for sets of {key[0]!r} on {pair.kind.__name__}: see references.py"
+    assert key in SET_REFERENCES, f"no reference for sets of {key[0]!r} on {pair.kind.__name__}: add to SET_REFERENCES"
     work, exact = SET_REFERENCES[key]
     for given in pools(pair, thorough, most=2):
         state = pair.state(given, device)

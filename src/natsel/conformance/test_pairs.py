@@ -312,7 +312,7 @@ def test_missing_labels_and_targets_are_refused(case, argument, verb):
 
 @pytest.mark.parametrize("kind", sorted(kinds(), key=lambda kind: kind.__name__))
 def test_every_belief_has_a_small_pool(kind):
-    assert kind in MAKERS, f"there is no small pool of {kind.__name__}: add a Maker for it to MAKERS in grid.py"
+    assert kind in MAKERS, f"there is no small pool of {kind.__name__}: add a Maker for it to natsel.conformance.MAKERS"
     assert len(pool(kind).belief()) == 24
     assert any(kind is served for _, served in READ), f"no objective reads {kind.__name__}"
 

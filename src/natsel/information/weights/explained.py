@@ -135,12 +135,11 @@ def triangle(rows: Callable[[slice], Tensor], count: int, width: int, device: to
     >>> triangle(lambda part: torch.tensor([[3.0], [4.0]])[part], 2, 1, torch.device("cpu")).abs().item()
     5.0
     """
-    root: Tensor | None = None
+    root = torch.zeros(0, width, dtype=torch.float64, device=device)
     step = max(width, rows_per_chunk(32 * width, device))
     for start in range(0, count, step):
         new_n_P = rows(slice(start, min(start + step, count)))
-        root = torch.linalg.qr(new_n_P if root is None else torch.cat([root, new_n_P]), mode="r").R
-    assert root is not None
+        root = torch.linalg.qr(torch.cat([root, new_n_P]) if len(root) else new_n_P, mode="r").R
     # Of fewer rows than their width the factor is a wide one.
     return root if len(root) == width else torch.cat([root, root.new_zeros(width - len(root), width)])
 

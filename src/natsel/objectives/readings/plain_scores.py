@@ -23,7 +23,7 @@ from natsel.objectives.plain import (
     VariationRatio,
 )
 from natsel.objectives.reading import Context, PairFacts
-from natsel.objectives.readings.gaussian.conditioned_points import MOMENTS, gaussian_points, moment_matched_points
+from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, gaussian_points, moment_matched_points
 from natsel.objectives.readings.pointwise import pointwise
 
 _BALD, _ENTROPY, _LN_2 = "I[Y;Omega|x,D]", "H[Y|x,D]", math.log(2)

@@ -16,12 +16,13 @@ from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import Capability
+from natsel.information.conditioning.conditioned_features import sharpened
 from natsel.information.gaussians import log_det_gain
 from natsel.memory import chunked, rows_per_chunk
 from natsel.objectives.eig import EIG
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import MOMENTS, Gaussian, points_of, sharpened
+from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, Gaussian, points_of
 from natsel.rounding import ROUNDING
 
 _FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")

@@ -16,18 +16,14 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.information.conditioning.conditioned_features import ConditionedFeatures, sharpened
+from natsel.information.conditioning.settled import Settled
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import (
-    ConditionedPoints,
-    Gaussian,
-    log_open,
-    points_and_targets,
-    sharpened,
-)
+from natsel.objectives.readings.gaussian.gaussian_points import Gaussian, log_open, points_and_targets
 
 _COLUMNS = 2048  # targets beside each other: blocks of a few megabytes stay in the caches
 
@@ -75,7 +71,9 @@ class GaussianEPIG(BatchState):
         """What the labels of a set tell about a target, from the singular values of the set: the reference."""
         features_B_D, noise_B = self.pool.at(positions.to(self.weights_M.device))
         _, singular_R, vectors_R_D = torch.linalg.svd(features_B_D * noise_B.rsqrt()[:, None], full_matrices=False)
-        after = ConditionedPoints(self.targets.features_N_D, self.targets.noise_N, (vectors_R_D, singular_R.square()))
+        after = ConditionedFeatures(
+            self.targets.features_N_D, self.targets.noise_N, Settled(vectors_R_D, singular_R.square())
+        )
         after.sharpen()
         total_M = self.targets.start_N + self.targets.noise_N
         share_M = after.explained_variances() / total_M

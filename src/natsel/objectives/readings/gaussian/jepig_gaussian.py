@@ -11,23 +11,17 @@ docs/theory/epig-jepig.md, 6 and 8.
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
+from natsel.information.conditioning.conditioned_features import ConditionedFeatures, sharpened
+from natsel.information.conditioning.settled import Settled, settled_by
 from natsel.information.gaussians import log_det_gain
-from natsel.information.weights.explained import triangle
-from natsel.memory import require, rows_per_chunk
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import (
-    ConditionedPoints,
-    Gaussian,
-    points_and_targets,
-    sharpened,
-)
+from natsel.objectives.readings.gaussian.gaussian_points import Gaussian, points_and_targets
 
 _FACTS = PairFacts(needs=Argument.TARGETS, monotone=True, cost="(M + N)·D·min(M, D), a batch k·N·D")
 
@@ -40,9 +34,9 @@ class GaussianJEPIG(BatchState):
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
         self.before, targets = points_and_targets(belief, context.targets)
         self.sharp = sharpened(self.before, targets)
-        self.known = directions(targets, self.sharp)
-        self.available = 0.5 * float(self.known[1].log1p().sum())
-        self.after = ConditionedPoints(self.before.features_N_D, self.before.noise_N, self.known)
+        self.known = settled_by_targets(targets, self.sharp)
+        self.available = self.known.nats
+        self.after = ConditionedFeatures(self.before.features_N_D, self.before.noise_N, self.known)
         if self.sharp:
             self.after.sharpen()
         self.explained_N = self.after.explained_variances()
@@ -74,7 +68,7 @@ class GaussianJEPIG(BatchState):
     def value(self, positions: Tensor) -> float:
         """What the labels of a set tell about all targets, from the singular values of the set: the reference."""
         features_B_D, noise_B = self.before.at(positions.to(self.explained_N.device))
-        after = ConditionedPoints(features_B_D, noise_B, self.known)
+        after = ConditionedFeatures(features_B_D, noise_B, self.known)
         after.sharpen()
         return float(log_det_gain(features_B_D, noise_B) - log_det_gain(after.left(slice(None)), noise_B))
 
@@ -87,39 +81,14 @@ serves(
 serves(JEPIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianJEPIG)
 
 
-def directions(targets: ConditionedPoints, sharp: bool = False) -> tuple[Tensor, Tensor]:
-    """What target labels tell about the weights: directions v_r as [R, D], and σ_r², the precision gained along each.
+def settled_by_targets(targets: ConditionedFeatures, sharp: bool) -> Settled:
+    """What target labels tell about the weights."""
 
-    `sharp` keeps the digits of weak directions beside strong ones, which sums of squares would lose, at twice the cost.
-
-    >>> directions(ConditionedPoints(torch.tensor([[2.0, 0.0]]), torch.tensor([0.5], dtype=torch.float64)))[1]
-    tensor([8.0000], dtype=torch.float64)
-    """
-    count, width = targets.features_N_D.shape
-    # Copies that a decomposition works with: seven for singular values, four for eigenvalues.
-    copies, side = (7, count) if count <= width else (7 if sharp else 4, width)
-    require(
-        8 * copies * side * width,
-        f"targets: {copies} matrices of {side} × {width} for what {count} of them tell together",
-        "use fewer targets" if count <= width else "use fewer features",
-    )
-
-    def scaled(part: slice) -> Tensor:
+    def rows(part: slice) -> Tensor:
         return targets.features_N_D[part].double() * targets.noise_N[part].rsqrt()[:, None]
 
-    if count <= width:
-        _, singular_R, vectors_R_D = torch.linalg.svd(scaled(slice(None)), full_matrices=False)
-        return vectors_R_D, singular_R.square()
-    if sharp:
-        _, singular_D, vectors_D_D = torch.linalg.svd(triangle(scaled, count, width, targets.noise_N.device))
-        return vectors_D_D, singular_D.square()
-    precision_D_D = targets.noise_N.new_zeros(width, width)
-    step = rows_per_chunk(16 * width, targets.noise_N.device)
-    for start in range(0, count, step):
-        scaled_m_D = scaled(slice(start, start + step))
-        precision_D_D.addmm_(scaled_m_D.T, scaled_m_D)
-    strength_D, vectors_D_D = torch.linalg.eigh(precision_D_D)
-    return vectors_D_D.T, strength_D.clamp_min_(0)
+    count, width = targets.features_N_D.shape
+    return settled_by(rows, count, width, targets.noise_N.device, sharp)
 
 
 def _information(explained_n: Tensor, left_n: Tensor) -> Tensor:

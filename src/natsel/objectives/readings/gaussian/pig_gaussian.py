@@ -22,7 +22,7 @@ from natsel.objectives.objective import Argument
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.conditioned_points import log_open
+from natsel.objectives.readings.gaussian.gaussian_points import log_open
 
 _FACTS = PairFacts(needs=Argument.LABELS | Argument.TARGETS, nonnegative=False)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief
 from natsel.capabilities import Capability
-from natsel.information.weights.conditioned import Conditioned, logdet
+from natsel.information.conditioning.conditioned_kernel import ConditionedKernel, logdet
 from natsel.information.weights.similarity import Kernel, joined
 from natsel.memory import require
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
@@ -42,7 +42,7 @@ class LogDetState(BatchState):
         self.gradients, self.ridge = found.pool, objective.ridge
         scale = objective.ridge**-0.5
         self.held = [] if found.held is None else [found.held.scaled(scale)]
-        self.points = Conditioned(self.gradients.scaled(scale), self.held)
+        self.points = ConditionedKernel(self.gradients.scaled(scale), self.held)
         if self.held:
             _refuse_sharp(self.points, *self.held)
 
@@ -118,8 +118,8 @@ class LogDetMIState(BatchState):
         self.held = [] if held is None else [held.scaled(scale)]
         self.eta = objective.eta
         counts = [1.0] * len(self.held) + [self.eta]
-        self.after = Conditioned(rows, [*self.held, *self.targets], counts, tables=2)
-        self.before = Conditioned(rows, self.held, tables=2)
+        self.after = ConditionedKernel(rows, [*self.held, *self.targets], counts, tables=2)
+        self.before = ConditionedKernel(rows, self.held, tables=2)
         _refuse_sharp(self.after, *self.targets, *self.held)
         # A sum of squares, so that the smallest scores keep their digits.
         self.explained_N = self.after.explained_N_G[:, -1]
@@ -156,7 +156,7 @@ serves_gradients(LogDetMI, _ABOUT)(LogDetMIState)
 serves_gradients(LogDetCMI, replace(_ABOUT, needs=Argument.TARGETS | Argument.GIVEN))(LogDetMIState)
 
 
-def _refuse_sharp(points: Conditioned, *others: Kernel) -> None:
+def _refuse_sharp(points: ConditionedKernel, *others: Kernel) -> None:
     """Refuse a ridge that is next to nothing beside similarities: what points leave of each other is a difference."""
     largest = max(float(own.max()) for own in (points.own_N, *(other.own() for other in others)))
     if not largest <= _MOST:

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from natsel.beliefs import FisherBelief
 from natsel.capabilities import Capability
+from natsel.information.conditioning.conditioned_blocks import Blocks, crossed, trace
 from natsel.information.weights.factors import Factors
 from natsel.information.weights.log_det import log_det_one_plus
 from natsel.memory import rows_per_chunk
 from natsel.objectives.eig import EIG
 from natsel.objectives.plain import InformationGain
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.weights.fisher_blocks import Blocks, crossed, trace
 from natsel.objectives.readings.weights.fisher_state import LAPLACE, FisherState
 from natsel.rounding import ROUNDING
 

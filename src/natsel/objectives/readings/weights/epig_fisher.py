@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import FisherBelief
+from natsel.information.conditioning.conditioned_blocks import Blocks, factor
 from natsel.information.weights.factors import OuterFactors
 from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.precision import Isotropic, Kronecker
@@ -23,7 +24,6 @@ from natsel.objectives.epig import EPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.pig import PIG
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.weights.fisher_blocks import Blocks, factor
 from natsel.objectives.readings.weights.fisher_state import LAPLACE, FisherState, target_space
 
 _POINTS = 32  # candidates beside each other, so that products with targets are products of matrices

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import FisherBelief, GaussianFeatures
+from natsel.information.conditioning.conditioned_blocks import Blocks, Gram, Pivot, factor, together
 from natsel.information.weights.in_place import both_sides_, columns_, factor_one_plus, symmetrise_
 from natsel.information.weights.log_det import log_det_one_plus
 from natsel.information.weights.precision import Dense, Precision
@@ -27,7 +28,6 @@ from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Argument, Bound
 from natsel.objectives.pig import JPIG
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.weights.fisher_blocks import Blocks, Gram, Pivot, factor, together
 from natsel.objectives.readings.weights.fisher_state import (
     LAPLACE,
     FisherState,

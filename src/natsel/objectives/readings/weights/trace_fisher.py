@@ -17,14 +17,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import FisherBelief, GaussianFeatures
-from natsel.information.weights.factors import Factors
-from natsel.information.weights.in_place import both_sides_
-from natsel.information.weights.precision import Dense, Isotropic, Precision
-from natsel.memory import chunked, fits, require
-from natsel.objectives.objective import Argument, Bound
-from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.pointwise import pointwise
-from natsel.objectives.readings.weights.fisher_blocks import (
+from natsel.information.conditioning.conditioned_blocks import (
     Blocks,
     Gram,
     Pivot,
@@ -34,6 +27,13 @@ from natsel.objectives.readings.weights.fisher_blocks import (
     solved,
     trace,
 )
+from natsel.information.weights.factors import Factors
+from natsel.information.weights.in_place import both_sides_
+from natsel.information.weights.precision import Dense, Isotropic, Precision
+from natsel.memory import chunked, fits, require
+from natsel.objectives.objective import Argument, Bound
+from natsel.objectives.reading import Context, PairFacts, serves
+from natsel.objectives.readings.pointwise import pointwise
 from natsel.objectives.readings.weights.fisher_state import (
     FisherState,
     WeightSpace,

@@ -16,10 +16,10 @@ import math
 import torch
 from torch import Tensor
 
-from natsel.information.weights.explained import explained, factored
+from natsel.information.conditioning.one_step import is_rounding, kept_share, left_after_label
+from natsel.information.weights.explained import Explained, explained, factored
 from natsel.information.weights.similarity import Kernel
 from natsel.memory import chunked, fits, memory_budget
-from natsel.rounding import ROUNDING
 
 _BLOCK = 32
 
@@ -33,10 +33,10 @@ def logdet(kernel: Kernel) -> float:
     return 2 * float(factored(kernel).diagonal().log().sum())
 
 
-class Conditioned:
+class ConditionedKernel:
     """N points, and how much of each is left by those taken so far.
 
-    >>> points = Conditioned(Kernel(torch.tensor([[1.0], [2.0]])))
+    >>> points = ConditionedKernel(Kernel(torch.tensor([[1.0], [2.0]])))
     >>> points.take(0)
     >>> points.left(torch.tensor([1])).round(decimals=6).tolist()
     [2.0]
@@ -68,7 +68,7 @@ class Conditioned:
         self.before = explained(*map(list, zip(*groups, strict=True))) if groups else None
         self._held_N_M: Tensor | None = None
         if self.before is not None:
-            self._start(tables)
+            self._start(self.before, tables)
 
     def left(self, positions: Tensor) -> Tensor:
         """What is left of some points, n values of at least 0."""
@@ -85,7 +85,7 @@ class Conditioned:
         at_1 = torch.tensor([position], device=self.kernel.device)
         left = float(self.left(at_1))
         # What is left of a point below rounding has no direction of its own; a row made from it would be noise.
-        if not left > ROUNDING * float(self.own_N[position]):
+        if is_rounding(left, float(self.own_N[position])):
             return
         count = len(self.taken)
         kept = min(count, self._most)
@@ -96,7 +96,7 @@ class Conditioned:
         larger[count, count] = math.sqrt(1 + left)
         self.factor_T_T = larger
         self.taken.append(position)
-        self.keeps.append(1 / (1 + left))
+        self.keeps.append(kept_share(left, 1.0))
 
     def _refresh(self, positions: Tensor) -> None:
         """Extend the rows of some points to all that were taken."""
@@ -113,10 +113,9 @@ class Conditioned:
         new_n_t = chunked(lambda part: self._extended(stale[part], first), len(stale), each, self.kernel.device)
         left_n, lost_n = self.left_N[stale], self.lost_N[stale]
         for column, keep in enumerate(self.keeps[oldest:], start=oldest):
-            # Cauchy and Schwarz: every point keeps the share that the taken one kept, whatever rounding says.
-            less_n = torch.maximum(left_n - new_n_t[:, column - first].square(), left_n * keep)
-            less_n = torch.where(version_n <= column, less_n, left_n)
-            left_n, lost_n = less_n, lost_n + (left_n - less_n)
+            along_n, is_new_n = new_n_t[:, column - first], version_n <= column
+            after_n = left_after_label(left_n, along_n, keep).where(is_new_n, left_n)
+            left_n, lost_n = after_n, lost_n + (left_n - after_n)
         self._write(stale, first, new_n_t[:, : max(0, self._most - first)])
         self.left_N[stale], self.lost_N[stale] = left_n, lost_n
         self.version_N[stale] = count
@@ -142,10 +141,8 @@ class Conditioned:
             return similar_n_t - self._held_N_M[some_n] @ self._held_N_M[others_t].T
         return similar_n_t - self.before.between(some, others)
 
-    def _start(self, tables: int) -> None:
+    def _start(self, before: Explained, tables: int) -> None:
         """Take the points of `before`: what each group tells of every point."""
-        before = self.before
-        assert before is not None
 
         def rows(part: slice) -> Tensor:
             return before.rows(self.kernel[part])

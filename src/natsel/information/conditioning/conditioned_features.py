@@ -3,8 +3,8 @@
     w_t = (φ_i − Σ_s (w_s·φ_i) w_s) / √(s_i + noise_i),      s_n ← s_n − (φ_n·w_t)²
 
 Row t of the Cholesky factor of the seen labels' covariance with all points is Φ w_t: only the D numbers of w_t are kept
-and nothing of size N × k. With `known`, V and σ² of a posterior I − V diag(σ²/(1+σ²)) Vᵀ over the weights, points start
-from that posterior instead of the prior.
+and nothing of size N × k. With `known`, what labels elsewhere settled, points start from that posterior of the weights
+instead of the prior.
 docs/theory/epig-jepig.md, 6; Kirsch 2023, black-box batch active learning.
 
 What is left of a variance is a difference, so that noise of 1e-12 of a variance leaves gains only four digits. Where
@@ -21,23 +21,21 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from natsel.beliefs import GaussianFeatures, GaussianSamples, Targets
-from natsel.memory import chunked, fits, rows_per_chunk
-from natsel.rounding import ROUNDING
+from natsel.information.conditioning.one_step import (
+    explained_by_label,
+    is_rounding,
+    kept_share,
+    left_after_label,
+)
+from natsel.information.conditioning.settled import Settled
+from natsel.memory import chunked, fits
+
+Positions = Tensor | slice | list[int]
 
 # Var f / noise: from here on points keep features of their own, and up to here those leave gains six digits.
 _SHARP, _MOST = 1e8, 1e20
-# Shares of noise this small, and correlations this near to 1, leave 1 − ρ² too few digits.
-_SMALL, _NEAR = 1e-6, 1e-3
 # Tables of N × D that a state may keep at once: before and after the targets, or of points and of targets twice.
 _TABLES = 4
-
-
-Gaussian = GaussianFeatures | GaussianSamples
-Positions = Tensor | slice | list[int]
-
-# Why scores of moment-matched draws are upper bounds.
-MOMENTS = "no law with the mixture's moments has more entropy than the normal"
 
 
 class Features(Protocol):
@@ -69,59 +67,10 @@ class Centred:
         return self.mean_N_K.shape
 
 
-def points_and_targets(belief: Gaussian, targets: Targets[Gaussian]) -> tuple["ConditionedPoints", "ConditionedPoints"]:
-    """Pool and targets that count as jointly Gaussian points in one space of features, draws moment-matched.
-
-    >>> belief = GaussianFeatures([[1.0, 0.0]])
-    >>> points_and_targets(belief, Targets(belief))[1].start_N.tolist()
-    [1.0]
-    """
-    counted = None if targets.weights_M is None else targets.weights_M.nonzero()[:, 0]
-    # Targets of weight 0 are not looked at.
-    some = targets.belief if counted is None or len(counted) == len(targets.belief) else targets.belief[counted]
-    pool, other = points_of(belief), points_of(some.to(belief.device))
-    if pool.features_N_D.shape[1] != other.features_N_D.shape[1]:
-        raise ValueError(
-            f"targets: they have {other.features_N_D.shape[1]} features and the pool {pool.features_N_D.shape[1]};"
-            " believe about both with one fitted model, natsel.models.believe_both"
-        )
-    return pool, other
-
-
-def points_of(belief: Gaussian) -> "ConditionedPoints":
-    """The points of a belief, draws moment-matched.
-
-    >>> points_of(GaussianFeatures([[2.0]], noise=0.5)).start_N.tolist()
-    [4.0]
-    """
-    return gaussian_points(belief) if isinstance(belief, GaussianFeatures) else moment_matched_points(belief)
-
-
-def gaussian_points(belief: GaussianFeatures) -> "ConditionedPoints":
-    """The points of a jointly Gaussian belief.
-
-    >>> gaussian_points(GaussianFeatures([[2.0]], noise=0.5)).noise_N.tolist()
-    [0.5]
-    """
-    return ConditionedPoints(belief.features_N_D, belief.noise_N)
-
-
-def moment_matched_points(belief: GaussianSamples) -> "ConditionedPoints":
-    """Jointly Gaussian points with the moments of draws, and noise E v.
-
-    >>> moment_matched_points(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]])).noise_N.tolist()
-    [0.5]
-    """
-    weights_K, variance_N_K = belief.log_weights_K.exp(), belief.variance_N_K
-    count, draws = variance_N_K.shape
-    noise_N = chunked(lambda part: variance_N_K[part].double() @ weights_K, count, 16 * draws, belief.device)
-    return ConditionedPoints(Centred(belief.mean_N_K, weights_K), noise_N)
-
-
-def sharpened(*groups: "ConditionedPoints") -> bool:
+def sharpened(*groups: "ConditionedFeatures") -> bool:
     """Let points keep features of their own if noise is so small that differences of variances would be rounding.
 
-    >>> [sharpened(ConditionedPoints(torch.ones(1, 1), torch.tensor([noise]))) for noise in (1e-3, 1e-12)]
+    >>> [sharpened(ConditionedFeatures(torch.ones(1, 1), torch.tensor([noise]))) for noise in (1e-3, 1e-12)]
     [False, True]
     """
     ratio = max(float((points.start_N / points.noise_N).max()) for points in groups)
@@ -136,10 +85,10 @@ def sharpened(*groups: "ConditionedPoints") -> bool:
     return ratio > _SHARP
 
 
-class ConditionedPoints:
+class ConditionedFeatures:
     """Variances of points given the labels seen so far."""
 
-    def __init__(self, features_N_D: Features, noise_N: Tensor, known: tuple[Tensor, Tensor] | None = None) -> None:
+    def __init__(self, features_N_D: Features, noise_N: Tensor, known: Settled | None = None) -> None:
         self.features_N_D, self.noise_N, self.known = features_N_D, noise_N, known
         self.rows_T_D = noise_N.new_empty(0, features_N_D.shape[1])
         self.sharp = False
@@ -182,12 +131,11 @@ class ConditionedPoints:
         known = self.known
         if known is None:
             return torch.zeros_like(self.noise_N)
-        return self._per_point(lambda part: _explained(self._features(part), known))
+        return self._per_point(lambda part: known.explained(self._features(part)))
 
     def keep(self, position: int) -> float:
         """The share of the variance of a point that its own label leaves; no other point keeps less."""
-        noise = float(self.noise_N[position])
-        return noise / (float(self.variance_N[position]) + noise)
+        return kept_share(float(self.variance_N[position]), float(self.noise_N[position]))
 
     def row(self, position: int) -> Tensor | None:
         """w of a point's label; None where it has nothing left to tell, lest a row be made of rounding."""
@@ -195,12 +143,11 @@ class ConditionedPoints:
         if self.sharp:
             return self.left([position])[0] / math.sqrt(left + noise) if left > 0 else None
         feature_D = self._features([position])[0]
-        if not left > ROUNDING * float(feature_D.square().sum()):
+        if is_rounding(left, float(feature_D.square().sum())):
             return None
         away_D: Tensor = feature_D - self.rows_T_D.T @ (self.rows_T_D @ feature_D)
         if self.known is not None:
-            vectors_R_D, strength_R = self.known
-            away_D = away_D - vectors_R_D.T @ (strength_R / (1 + strength_R) * (vectors_R_D @ feature_D))
+            away_D = away_D - self.known.along(feature_D)
         return away_D / math.sqrt(left + noise)
 
     def explain(self, row_D: Tensor, keep: float) -> Tensor:
@@ -217,10 +164,8 @@ class ConditionedPoints:
         if self.sharp:
             self.variance_N = torch.minimum(self._lengths(), before_N)
             return before_N - self.variance_N
-        # Cauchy and Schwarz: no point can lose more than this, whatever rounding says.
-        explained_N = torch.minimum(along_N.square_(), before_N * (1 - keep))
-        self.variance_N = before_N - explained_N
-        return explained_N
+        self.variance_N = left_after_label(before_N, along_N, keep)
+        return explained_by_label(before_N, along_N, keep)
 
     def take(self, position: int, row_D: Tensor) -> Tensor:
         """See the label of one of these points."""
@@ -232,15 +177,11 @@ class ConditionedPoints:
     def _unseen(self, features_n_D: Tensor) -> Tensor:
         """Var f before any label was seen."""
         variance_n = features_n_D.square().sum(1)
-        return variance_n if self.known is None else (variance_n - _explained(features_n_D, self.known)).clamp_min_(0)
+        return variance_n if self.known is None else (variance_n - self.known.explained(features_n_D)).clamp_min_(0)
 
     def _settled(self, features_n_D: Tensor) -> Tensor:
         """Features before any label was seen: along each v less the share 1 − (1+σ²)^(−½) of them."""
-        if self.known is None:
-            return features_n_D.clone()
-        vectors_R_D, strength_R = self.known
-        loss_R = strength_R / (1 + strength_R + (1 + strength_R).sqrt())
-        return features_n_D - (features_n_D @ vectors_R_D.T * loss_R) @ vectors_R_D
+        return features_n_D.clone() if self.known is None else self.known.scaled_down(features_n_D)
 
     def _lengths(self) -> Tensor:
         return self._per_point(lambda part: self.left(part).square().sum(1))
@@ -248,36 +189,3 @@ class ConditionedPoints:
     def _per_point(self, work: Callable[[slice], Tensor]) -> Tensor:
         count, width = self.features_N_D.shape
         return chunked(work, count, 32 * width, self.noise_N.device)
-
-
-def _explained(features_n_D: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
-    """Σ_r c_r (φ·v_r)² of some points."""
-    vectors_R_D, strength_R = known
-    return (features_n_D @ vectors_R_D.T).square() @ (strength_R / (1 + strength_R))
-
-
-def log_open(white_n_D: Tensor, white_m_D: Tensor, open_n: Tensor, open_m: Tensor) -> Tensor:
-    """ln(1 − ρ²) of labels with labels, [n, m], from features over the deviation of a label and the share of noise.
-
-        1 − ρ² = o_n + (1 − o_n) o_m + ‖a‖²‖b‖² − (a·b)²,      a, b: features,  ‖a‖² = 1 − o_n
-
-    The last two terms are never negative. Where almost all variance is shared and noise is small they are a difference
-    of equal numbers, and are taken as ‖b‖² ‖a − (a·b/‖b‖²) b‖², pair by pair.
-
-    >>> one = torch.ones(1, 1, dtype=torch.float64) / 2**0.5
-    >>> log_open(one, one, torch.tensor([0.5]), torch.tensor([0.5])).exp()
-    tensor([[0.7500]], dtype=torch.float64)
-    """
-    share_n_m = (white_n_D @ white_m_D.T).square_()
-    if share_n_m.numel() == 0 or max(float(open_n.min()), float(open_m.min())) > _SMALL:
-        return share_n_m.clamp_max_(1).neg_().log1p_()
-    near_X_2 = (share_n_m > 1 - _NEAR).nonzero()
-    found_n_m = share_n_m.clamp_max_(1).neg_().log1p_()
-    for some_x_2 in torch.split(near_X_2, rows_per_chunk(32 * white_n_D.shape[1], white_n_D.device)):
-        row_x, column_x = some_x_2.unbind(1)
-        a_x_D, b_x_D = white_n_D[row_x], white_m_D[column_x]
-        length_x = b_x_D.square().sum(1)
-        apart_x_D = a_x_D - ((a_x_D * b_x_D).sum(1) / length_x)[:, None] * b_x_D
-        noise_x = open_n[row_x] + (1 - open_n[row_x]) * open_m[column_x]
-        found_n_m[row_x, column_x] = (noise_x + length_x * apart_x_D.square().sum(1)).log()
-    return found_n_m
