@@ -11,7 +11,7 @@ from natsel import objectives, search
 from natsel.objectives import READINGS, Objective
 
 SEARCHES = [one for one in vars(search).values() if isinstance(one, type) and hasattr(one, "needs")]
-VALUES = [*SEARCHES, *dict.fromkeys(objective for objective, _ in READINGS)]
+VALUES = [*SEARCHES, *READINGS]
 OPTIONS = [(kind, field) for kind in VALUES for field in fields(kind)]
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import natsel
 from natsel.objectives import READINGS
+from natsel.objectives.reading import _ROUTES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -74,6 +75,7 @@ def run_page(page, prepared=None):
         del sys.modules["page"]
         READINGS.clear()  # objectives that a page adds are unknown to the tests after it
         READINGS.update(table)
+        _ROUTES.clear()
     return compared
 
 
@@ -155,6 +157,16 @@ def test_page_about_backup_runs():
         pass  # a learner would have made it
     run_page(DOCS / "backup.md")
     assert Path("backup-2.db").exists()
+
+
+def test_page_about_plug_ins_runs_shows_the_example_as_it_is_and_leaves_no_name_behind():
+    names = set(natsel.methods())
+    assert run_page(DOCS / "plug-ins.md") == 1
+    assert set(natsel.methods()) == names
+    example = DOCS / "examples" / "natsel-familiarity"
+    shown = [block.text for block in blocks(DOCS / "plug-ins.md")]
+    for file in ("natsel_familiarity.py", "natsel_familiarity_conformance.py", "pyproject.toml"):
+        assert (example / file).read_text(encoding="utf-8") in shown, f"plug-ins.md shows another {file}"
 
 
 def test_index_names_every_page_of_the_docs():

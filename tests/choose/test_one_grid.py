@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -227,6 +228,36 @@ def test_progress_is_an_argument_of_the_search():
     state = read(EIG(), draws(), Context(None, None, generator(0)))
     natsel.Greedy()(state, 4, torch.ones(30, dtype=torch.bool), generator(0), progress=seen.append)
     assert seen == [1] * 4
+
+
+@dataclass(frozen=True)
+class WithReplacement:
+    """k draws with chances ∝ score, each weighed so that weighted means over the draws are means over the pool."""
+
+    needs: ClassVar = natsel.Capability.SCORES
+
+    def __call__(self, state, k, allowed_N, generator, progress=None):
+        chance_N = (state.scores() + 1e-6).where(allowed_N, 0.0)
+        chance_N = chance_N / chance_N.sum()
+        positions_k = torch.multinomial(chance_N, k, replacement=True, generator=generator)
+        weights_k = 1 / (int(allowed_N.sum()) * chance_N[positions_k])
+        scores_k = state.scores()[positions_k]
+        return natsel.Picks(positions_k, scores_k, total=float(scores_k.sum()), weights=weights_k)
+
+
+def test_selections_carry_weights_and_repeated_draws():
+    belief = draws(8)
+    selection = natsel.select(Method(EIG(), WithReplacement()), belief, k=8, seed=1)
+    assert len(selection) == 8 > len(set(selection)), "an id may come twice"
+    assert selection.weights.shape == (8,)
+    chance_N = natsel.score("bald", belief) + 1e-6
+    chance_N = chance_N / chance_N.sum()
+    torch.testing.assert_close(selection.weights, 1 / (8 * chance_N[selection.indices]))
+    assert [pick.id for pick in selection.explain().picks] == selection.indices.tolist()
+    pool = Pool(np.arange(12.0)[:, None], labels=np.arange(12) % 2)
+    learner = ActiveLearner(RandomForestClassifier(5, random_state=0), pool, Method(EIG(), WithReplacement()), k=4)
+    learner.run(budget=9)
+    assert learner.n_labelled == 9, "an id that was drawn twice is asked for once"
 
 
 # What is not available is said.

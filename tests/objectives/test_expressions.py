@@ -32,7 +32,7 @@ from natsel.objectives import (
     needs_everywhere,
 )
 
-OBJECTIVES = dict.fromkeys([*(objective for objective, _ in READINGS), *(type(m.objective) for m in METHODS.values())])
+OBJECTIVES = dict.fromkeys([*READINGS, *(type(m.objective) for m in METHODS.values())])
 STATED = [objective for objective in OBJECTIVES if objective.facts.expression]
 BOUNDS = [
     pytest.param(objective, bound, kind, id=f"{objective.__name__}-{kind.__name__}-{number}")

@@ -41,7 +41,7 @@ def grid_page() -> str:
 
     own = [belief for belief in kinds() if belief.__module__.startswith("natsel.")]
     beliefs = sorted(own, key=lambda belief: belief.__name__)
-    objectives = sorted({objective for objective, _ in READINGS}, key=lambda objective: objective.__name__)
+    objectives = sorted(READINGS, key=lambda objective: objective.__name__)
     cells = [
         [objective.__name__, f"`{objective.facts.quantity}`", *(_cell(objective, belief) for belief in beliefs)]
         for objective in objectives

@@ -352,7 +352,7 @@ def direct(objective: type[Objective], kind: type[Belief]) -> Reading | None:
     return None if found is None or found.views else found.reading
 
 
-OBJECTIVES = list(dict.fromkeys(objective for objective, _ in READINGS))
+OBJECTIVES = list(READINGS)
 READ = {(o, kind): reading for o in OBJECTIVES for kind in kinds() if (reading := direct(o, kind)) is not None}
 """All pairs that are read as they are."""
 VIEWED = {

@@ -323,7 +323,8 @@ def test_every_objective_and_search_is_registered():
     exported = {
         value for module in (natsel, natsel.search) for value in vars(module).values() if isinstance(value, type)
     }
-    assert {value for value in exported if hasattr(value, "needs")} <= set(SEARCHES), "a search missing from SEARCHES"
+    searches = {value for value in exported if isinstance(getattr(value, "needs", None), Capability)}
+    assert searches <= set(SEARCHES), "a search missing from SEARCHES"
     assert {type(method.search) for method in METHODS.values()} <= set(SEARCHES)
     assert {type(case.method.objective) for case in CASES} == objectives
     assert {type(case.method.search) for case in CASES} == set(SEARCHES)

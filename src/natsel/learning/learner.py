@@ -427,9 +427,10 @@ def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str,
     cold = COLD in selection.warnings
     splits = (nothing, nothing) if cold else uncertainty_split(selection.picked)
     scores = nothing if cold else selection.scores.tolist()
-    picks = zip(selection.indices.tolist(), scores, *splits, strict=True)
+    # An id that a search drew twice is asked for once.
+    picks = {pick[0]: pick for pick in reversed(list(zip(selection.indices.tolist(), scores, *splits, strict=True)))}
     return Ask(
-        picks=tuple(Acquisition(*pick) for pick in picks),
+        picks=tuple(Acquisition(*pick) for pick in reversed(picks.values())),
         method=selection.method.name,
         seed=seed,
         revision=revision,

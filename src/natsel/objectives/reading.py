@@ -10,7 +10,7 @@ docs/architecture.md; docs/grid.md shows the table.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, Protocol, TypeVar, cast
 
@@ -150,7 +150,8 @@ class Route:
         return tuple(view.approximation for view in self.views if view.approximation)
 
 
-READINGS: dict[tuple[type[Objective], type[Belief]], Reading] = {}
+READINGS: dict[type[Objective], dict[type[Belief], Reading]] = {}
+"""The table: how each objective is read from each kind of belief."""
 
 AnObjective = TypeVar("AnObjective", bound=Objective)
 ABelief = TypeVar("ABelief", bound=Belief)
@@ -162,36 +163,46 @@ def serves(
     """Enter a class of states as the way to read an objective from a kind of belief, with what is true of the pair."""
 
     def enter(state: StateClass[AnObjective, ABelief]) -> StateClass[AnObjective, ABelief]:
-        READINGS[objective, belief] = Reading(objective, belief, cast(StateClass[Objective, Belief], state), facts)
+        entry = Reading(objective, belief, cast(StateClass[Objective, Belief], state), facts)
+        READINGS.setdefault(objective, {})[belief] = entry
+        _ROUTES.clear()
         return state
 
     return enter
 
 
-def routes(objective: type[Objective], belief: type[Belief]) -> Iterator[Route]:
+_ROUTES: dict[tuple[type[Objective], type[Belief]], tuple[Route, ...]] = {}
+"""Routes that were looked for before; forgotten when a reading is entered."""
+
+
+def routes(objective: type[Objective], belief: type[Belief]) -> tuple[Route, ...]:
     """The ways to read an objective from a kind of belief: as it is, then along its views, nearest first.
 
     >>> from natsel.beliefs import GaussianSamples
     >>> from natsel.objectives import LogDet
-    >>> [view.kind.__name__ for view in next(routes(LogDet, GaussianSamples)).views]
+    >>> [view.kind.__name__ for view in routes(LogDet, GaussianSamples)[0].views]
     ['GaussianFeatures']
     """
-    seen = {belief}
+    if (objective, belief) in _ROUTES:
+        return _ROUTES[objective, belief]
+    seen, found = {belief}, []
     ahead: deque[tuple[type[Belief], tuple[BeliefView, ...]]] = deque([(belief, ())])
     while ahead:
         kind, views = ahead.popleft()
         reading = _entered(objective, kind)
         if reading is not None and not (views and reading.facts.label_free):  # labels matter to what was viewed
-            yield Route(reading, views)
+            found.append(Route(reading, views))
         for view in kind.views():
             if view.kind not in seen:
                 seen.add(view.kind)
                 ahead.append((view.kind, (*views, view)))
+    _ROUTES[objective, belief] = tuple(found)
+    return _ROUTES[objective, belief]
 
 
 def route(objective: type[Objective], belief: type[Belief]) -> Route | None:
     """The nearest way to read an objective from a kind of belief, None where there is none."""
-    return next(routes(objective, belief), None)
+    return next(iter(routes(objective, belief)), None)
 
 
 def pair_facts(objective: type[Objective], belief: type[Belief]) -> PairFacts | None:
@@ -266,7 +277,7 @@ def usable_routes(objective: Objective, belief: type[Belief], passed: Argument) 
     >>> len(usable_routes(EPIG(), CategoricalSamples, Argument.TARGETS)) > 0
     True
     """
-    found = list(routes(type(objective), belief))
+    found = routes(type(objective), belief)
     if not found:
         raise cannot_read(type(objective), belief)
     usable = [each for each in found if not any(_misfit(objective, each.reading.facts, passed))]
@@ -288,7 +299,11 @@ def usable_routes(objective: Objective, belief: type[Belief], passed: Argument) 
         )
     word, what = next(spoken for argument, spoken in _SPOKEN.items() if argument in unused)
     argument = next(argument for argument in _SPOKEN if argument in unused)
-    able = {reading.objective.__name__ for reading in READINGS.values() if argument in reading.facts.accepts}
+    able = {
+        other.__name__
+        for other, readings in READINGS.items()
+        if any(argument in reading.facts.accepts for reading in readings.values())
+    }
     on = f" on {belief.__name__}" if name in able else ""
     raise ValueError(
         f"{word}: {name} has no use for {what}{on}; leave {word}= out, or use {', '.join(sorted(able - {name}))}"
@@ -322,11 +337,7 @@ def _entered(objective: type[Objective], belief: type[Belief]) -> Reading | None
 
 def _readings_of(objective: type[Objective]) -> dict[type[Belief], Reading]:
     """The readings of an objective, or, where it has none of its own, those of the nearest ancestor that has."""
-    for wanted in objective.__mro__:
-        found = {belief: reading for (other, belief), reading in READINGS.items() if other is wanted}
-        if found:
-            return found
-    return {}
+    return next((READINGS[wanted] for wanted in objective.__mro__ if wanted in READINGS), {})
 
 
 def _conditioned(belief: Belief, context: Context[Belief], held: Belief) -> tuple[Belief, Context[Belief]]:

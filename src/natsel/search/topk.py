@@ -40,16 +40,17 @@ def stable_top_k(k: int, *keys_N: Tensor) -> Tensor:
     return torch.cat([above, tied[:missing]])
 
 
-def allowed_scores(state: State, allowed_N: Tensor) -> tuple[Tensor, Tensor]:
-    """The allowed positions and their scores, float64 on the CPU, where picks do not depend on the device.
+def allowed_scores(state: State, allowed_N: Tensor, stay: bool = False) -> tuple[Tensor, Tensor]:
+    """The allowed positions and their scores in float64, on the CPU, or where the scores are if they may `stay` there.
 
     >>> from types import SimpleNamespace
     >>> state = SimpleNamespace(scores=lambda: torch.tensor([0.5, 0.25]))
     >>> allowed_scores(state, torch.tensor([False, True]))
     (tensor([1]), tensor([0.2500], dtype=torch.float64))
     """
-    scores_N = state.scores().detach().to("cpu", torch.float64)
-    allowed_N = allowed_N.cpu()
+    scores_N = state.scores().detach().double()
+    scores_N = scores_N if stay else scores_N.cpu()
+    allowed_N = allowed_N.to(scores_N.device)
     if scores_N.shape != allowed_N.shape or scores_N.ndim != 1:
         raise ValueError(
             f"allowed_N: needs one entry per score (scores have shape {tuple(scores_N.shape)}, the mask "
@@ -105,13 +106,13 @@ class TopK:
             positions_M, scores_M = shortlist(state, k, allowed_N)
             refuse_nan("scores", scores_M, positions_M)
         else:
-            positions_M, scores_M = allowed_scores(state, allowed_N)
+            positions_M, scores_M = allowed_scores(state, allowed_N, stay=True)  # k of them come to the CPU
         check_k(k, len(positions_M))
         chosen_B = stable_top_k(k, scores_M)
-        scores_B, positions_B = scores_M[chosen_B], positions_M[chosen_B]
+        scores_B, positions_B = scores_M[chosen_B].cpu(), positions_M[chosen_B].cpu()
         picks = Picks(positions_B, scores_B, total=float(scores_B.sum()))
         if not has_errors(state) or state.exact or not 0 < k < len(positions_M):
             return picks
         next_best = int(scores_M.index_fill(0, chosen_B, -torch.inf).argmax())
         errors_B = state.errors(positions_B, int(positions_M[next_best])).cpu()
-        return replace(picks, gaps=scores_B - scores_M[next_best], gap_errors=errors_B)
+        return replace(picks, gaps=scores_B - float(scores_M[next_best]), gap_errors=errors_B)

@@ -137,7 +137,7 @@ def _value_of(axis: str, name: str | None) -> Any:
     from natsel.objectives import READINGS
     from natsel.search import SEARCHES
 
-    known = {objective for objective, _ in READINGS} if axis == "objective" else set(SEARCHES)
+    known = set(READINGS) if axis == "objective" else set(SEARCHES)
     kinds = {kind.__name__: kind for kind in known}
     if name not in kinds:
         raise ValueError(f"{axis}: there is no {name!r}; {closest(str(name), kinds)}")
