@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs import CategoricalSamples
+from natsel.beliefs import Belief, CategoricalSamples, seen_as
 from natsel.calculus.discrete_joint import outcome_numbers
 from natsel.calculus.expansion import leaves, with_bare_laws_filled
 from natsel.calculus.expressions import (
@@ -85,15 +85,16 @@ class PredictiveJoint:
 
     @classmethod
     def of(cls, belief: Any) -> "PredictiveJoint":
-        """A belief of categorical draws as a joint; a joint as it is."""
+        """A belief that can be read as categorical draws as a joint; a joint as it is."""
         if isinstance(belief, PredictiveJoint):
             return belief
-        if not isinstance(belief, CategoricalSamples):
+        seen = seen_as(belief, CategoricalSamples) if isinstance(belief, Belief) else None
+        if seen is None:
             raise ValueError(
                 f"joint: found {type(belief).__name__}; pass a DiscreteJoint, a GaussianJoint, or a belief with"
                 " categorical draws (CategoricalSamples)"
             )
-        return cls(belief.log_probs_N_K_C, belief.log_weights_K)
+        return cls(seen.log_probs_N_K_C, seen.log_weights_K)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -1,5 +1,6 @@
 """The names of natsel.models, and where they live: the one list of them (natsel.stub_names)."""
 
+from natsel.models.adapter import ModelAdapter as ModelAdapter
 from natsel.models.consistency import check_consistent as check_consistent
 from natsel.models.conversion import as_model as as_model
 from natsel.models.dropout.dropout import Dropout as Dropout
@@ -21,6 +22,10 @@ from natsel.models.networks.architectures import emnist_cnn as emnist_cnn
 from natsel.models.networks.architectures import fresh as fresh
 from natsel.models.networks.architectures import mlp as mlp
 from natsel.models.networks.architectures import mnist_cnn as mnist_cnn
+from natsel.models.networks.batches import Batches as Batches
+from natsel.models.networks.batches import MemberEpoch as MemberEpoch
+from natsel.models.networks.batches import Step as Step
+from natsel.models.networks.batches import UniformBatches as UniformBatches
 from natsel.models.networks.ensemble import Deterministic as Deterministic
 from natsel.models.networks.ensemble import Ensemble as Ensemble
 from natsel.models.networks.training import BATCHBALD as BATCHBALD
