@@ -139,11 +139,10 @@ class MyEIG(EIG):
     """EIG under another name."""
 
 
-class MyDraws(CategoricalSamples):
-    """Draws under another name."""
-
-
 def test_subclasses_are_served_as_their_parents():
+    class MyDraws(CategoricalSamples):  # here, since all kinds of belief that exist are tested elsewhere
+        """Draws under another name."""
+
     plain = draws()
     mine = MyDraws(plain.log_probs_N_K_C)
     expected = natsel.select("batchbald", plain, k=3).indices.tolist()

@@ -1,9 +1,10 @@
 """Beliefs: what a model says about N points, as frozen values that objectives read."""
 
+from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief, BeliefView, seen_as
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.class_probabilities import ClassProbabilities
-from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
+from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw, checked_ids
 from natsel.beliefs.fisher import FisherBelief, FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
 from natsel.beliefs.targets import Targets
@@ -23,5 +24,7 @@ __all__ = [
     "NoSurvivingDraw",
     "Targets",
     "TwoModels",
+    "as_tensor",
+    "checked_ids",
     "seen_as",
 ]

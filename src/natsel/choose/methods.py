@@ -13,9 +13,7 @@ from natsel.beliefs import Belief
 from natsel.beliefs.base import kinds
 from natsel.capabilities import Capability, Search
 from natsel.objectives import (
-    EGL,
     EIG,
-    EL2N,
     EPIG,
     FLQMI,
     FLVMI,
@@ -30,7 +28,6 @@ from natsel.objectives import (
     ExpectedEntropy,
     FacilityLocation,
     Facts,
-    GraNd,
     GraphCut,
     InformationGain,
     LogDet,
@@ -51,6 +48,7 @@ from natsel.objectives import (
     Variance,
     VariationRatio,
     needs_everywhere,
+    objective_called,
     routes,
     usable_routes,
 )
@@ -240,10 +238,14 @@ _NAMED = (
     Method(SetCover(), Greedy(), "set-cover", source=_SUBMODULAR),
     Method(SetCoverMI(), Greedy(), "set-cover-mi", source=_SUBMODULAR),
     Method(
-        EGL(), TopK(), "egl", aliases=("expected-gradient-length",), source="Settles et al. 2007; Huang et al. 2016"
+        objective_called("EGL")(),
+        TopK(),
+        "egl",
+        aliases=("expected-gradient-length",),
+        source="Settles et al. 2007; Huang et al. 2016",
     ),
-    Method(GraNd(), TopK(), "grand", aliases=("gradient-norm",), source=_DIET),
-    Method(EL2N(), TopK(), "el2n", source=_DIET),
+    Method(objective_called("GraNd")(), TopK(), "grand", aliases=("gradient-norm",), source=_DIET),
+    Method(objective_called("EL2N")(), TopK(), "el2n", source=_DIET),
 )
 
 METHODS: dict[str, Method] = {}

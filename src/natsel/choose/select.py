@@ -15,9 +15,10 @@ from torch import Tensor
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.arrays import ArrayLike, as_integers
 from natsel.capabilities import Capability, Picks, Progress, State, has_gains
-from natsel.choose.methods import METHODS, Method, missing, resolve
+from natsel.choose.methods import Method, missing, resolve
 from natsel.choose.selection import Selection, exhausted
-from natsel.objectives import Context, Objective, Reading, read, read_and_warn
+from natsel.objectives import Context, Objective, Reading, read, read_and_warn, routes
+from natsel.search import SEARCHES
 
 
 def score(
@@ -173,13 +174,8 @@ def _checked_k(k: int, allowed_N: Tensor) -> int:
 
 
 def _refusal(method: Method, belief: Belief, lacking: Capability) -> str:
-    able = sorted(
-        {
-            type(m.search).__name__
-            for m in METHODS.values()
-            if not missing(Method(method.objective, m.search), type(belief))
-        }
-    )
+    offered = [route.reading.offers for route in routes(type(method.objective), type(belief))]
+    able = sorted(search.__name__ for search in SEARCHES if any(not search.needs & ~offers for offers in offered))
     return (
         f"search: {type(method.search).__name__} needs {lacking.words}, which {type(method.objective).__name__} on"
         f" {type(belief).__name__} does not offer; use {', '.join(able)}"

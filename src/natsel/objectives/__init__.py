@@ -42,6 +42,7 @@ from natsel.objectives.reading import PairFacts as PairFacts
 from natsel.objectives.reading import Reading as Reading
 from natsel.objectives.reading import Route as Route
 from natsel.objectives.reading import needs_everywhere as needs_everywhere
+from natsel.objectives.reading import objective_called as objective_called
 from natsel.objectives.reading import offers as offers
 from natsel.objectives.reading import pair_facts as pair_facts
 from natsel.objectives.reading import read as read

@@ -9,6 +9,7 @@ Everything that can be refused is refused here, before any state is made.
 docs/architecture.md; docs/grid.md shows the table.
 """
 
+import difflib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -221,6 +222,20 @@ def offers(objective: type[Objective], belief: type[Belief]) -> Capability | Non
     """What a search may ask of this pair, or None if the objective cannot be read from the belief."""
     found = route(objective, belief)
     return None if found is None else found.reading.offers
+
+
+def objective_called(name: str) -> type[Objective]:
+    """The objective of this name that has a reading.
+
+    >>> objective_called("EIG").__name__
+    'EIG'
+    """
+    found = next((objective for objective in READINGS if objective.__name__ == name), None)
+    if found is None:
+        close = difflib.get_close_matches(name, [objective.__name__ for objective in READINGS], n=1)
+        hint = f"did you mean {close[0]!r}?" if close else "docs/grid.md lists them"
+        raise ValueError(f"objective: there is no {name!r}; {hint}")
+    return found
 
 
 def needs_everywhere(objective: Objective) -> Argument:

@@ -8,7 +8,7 @@ from natsel.search.greedy import Greedy
 from natsel.search.gumbel import gumbel_noise, gumbel_top_k, ordered_log_prob
 from natsel.search.kmeans_pp import KMeansPP
 from natsel.search.stochastic import Power, Softmax, SoftRank, Uniform, reservoir_top_k
-from natsel.search.topk import TopK
+from natsel.search.topk import TopK, allowed_scores, refuse_nan, stable_top_k
 
 SEARCHES: list[type[Search]] = [
     TopK,
@@ -52,9 +52,12 @@ __all__ = [
     "Softmax",
     "TopK",
     "Uniform",
+    "allowed_scores",
     "gumbel_noise",
     "gumbel_top_k",
     "ordered_log_prob",
+    "refuse_nan",
     "register_search",
     "reservoir_top_k",
+    "stable_top_k",
 ]

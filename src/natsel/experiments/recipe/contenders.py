@@ -75,11 +75,12 @@ class Contender(Table):
         """
         import natsel
         from natsel.choose.methods import resolve
+        from natsel.objectives import objective_called
 
         if self.method is not None:
             found = resolve(self.method)
         else:
-            found = natsel.Method(_value_of("objective", self.objective), _value_of("search", self.search))
+            found = natsel.Method(objective_called(str(self.objective))(), _search_called(self.search))
         if self.beta is not None:
             if "beta" not in {one.name for one in fields(found.search)}:  # type: ignore[arg-type]
                 raise ValueError(f"beta: {self.label} searches by {type(found.search).__name__}, which takes none")
@@ -132,13 +133,11 @@ def _contender(part: str) -> Contender:
     return Contender.from_table(values)
 
 
-def _value_of(axis: str, name: str | None) -> Any:
-    """The objective or the search of that name, with its usual options."""
-    from natsel.objectives import READINGS
+def _search_called(name: str | None) -> Any:
+    """The search of that name, with its usual options."""
     from natsel.search import SEARCHES
 
-    known = set(READINGS) if axis == "objective" else set(SEARCHES)
-    kinds = {kind.__name__: kind for kind in known}
+    kinds = {kind.__name__: kind for kind in SEARCHES}
     if name not in kinds:
-        raise ValueError(f"{axis}: there is no {name!r}; {closest(str(name), kinds)}")
+        raise ValueError(f"search: there is no {name!r}; {closest(str(name), kinds)}")
     return kinds[name]()
