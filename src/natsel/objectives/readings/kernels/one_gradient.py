@@ -26,6 +26,8 @@ from natsel.objectives.reading import Context, PairFacts, StateClass, serves
 
 Wanted = TypeVar("Wanted", bound=Objective)
 
+_AGREED = 1e-13  # of ln p: what rounding leaves between a draw and the mean of draws that say the same
+
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
@@ -92,21 +94,28 @@ def draw_gradients(
     >>> draw_gradients(belief, "hard", None, torch.Generator(), "labels").square().sum().round(decimals=6).item()
     0.111111
     """
-    log_mean_N_C = log_mean(belief.log_probs_N_K_C, belief.log_weights_K)
+    count, draws, classes = belief.shape
+    log_mean_N_C = chunked(
+        lambda part: log_mean(belief.log_probs_N_K_C[part].double(), belief.log_weights_K),
+        count,
+        32 * draws * classes,
+        belief.device,
+    )
     if label == "true":
         classes_N = _classes(labels_N, name)
     else:
         classes_N = log_mean_N_C.argmax(1) if label == "hard" else sampled_labels(log_mean_N_C.exp(), generator)
     root_K = belief.log_weights_K.exp().sqrt()
-    count, draws, _ = belief.shape
 
     def work(part: slice) -> Tensor:
         index_n_1 = classes_N[part, None]
-        log_mean_n_1 = log_mean_N_C[part].double().gather(1, index_n_1)
+        log_mean_n_1 = log_mean_N_C[part].gather(1, index_n_1)
         if bool((log_mean_n_1 == -torch.inf).any()):
             raise ValueError(f"{name}: no draw allows the label of some point, and there is no gradient; leave it out")
         seen_n_K = belief.log_probs_N_K_C[part].double().gather(2, index_n_1[:, None].expand(-1, draws, 1))[:, :, 0]
-        return (seen_n_K - log_mean_n_1).expm1() * root_K
+        apart_n_K = seen_n_K - log_mean_n_1
+        # Draws that agree have no gradient; cosines would make one of the rounding of their mean.
+        return apart_n_K.where(apart_n_K.abs() > _AGREED, 0.0).expm1() * root_K
 
     return chunked(work, count, 40 * draws, belief.device)
 
