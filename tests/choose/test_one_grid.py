@@ -95,6 +95,27 @@ def test_weight_space_and_similarities_run_on_forests(regression):
     assert not natsel.select("bald", pool, k=4).warnings
 
 
+def test_one_draw_is_named_whatever_it_is_read_as():
+    for one in (CategoricalSamples.from_logits(normal(9, 1, 3)), GaussianSamples(normal(9, 1), 0.5)):
+        for name in ("bald", "trace-eig", "logdet"):
+            assert any(warning.startswith("one draw: ") for warning in natsel.select(name, one, k=2).warnings)
+        assert not any(warning.startswith("one draw: ") for warning in natsel.select("entropy", one, k=2).warnings)
+
+
+def test_a_learner_gives_the_labelled_points_where_a_method_asks_for_points_held():
+    inputs = np.random.default_rng(0).normal(size=(40, 3))
+    pool = Pool(inputs, labels=(inputs[:, 0] > 0).astype(int))
+    model = Sklearn(RandomForestClassifier(8, random_state=0))
+    learner = ActiveLearner(model, pool, method="logdet-cmi", k=3, targets=inputs[:5])
+    learner.run(budget=9)
+    assert learner.n_labelled == 9
+    held = learner.model.believe(inputs[learner.labelled_ids])
+    free = np.setdiff1d(pool.ids, learner.labelled_ids)
+    pool_belief, targets = learner.model.believe(inputs[free]).with_ids(free), learner.model.believe(inputs[:5])
+    expected = natsel.select("logdet-cmi", pool_belief, k=3, targets=targets, given=held)
+    assert learner.ask().indices.tolist() == expected.indices.tolist()
+
+
 def test_second_order_is_half_of_chi_squared_and_bald_where_draws_differ_little():
     belief = draws()
     probs_N_K_C = belief.log_probs_N_K_C.exp()

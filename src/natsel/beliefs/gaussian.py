@@ -20,6 +20,7 @@ from natsel.beliefs.arrays import LARGEST, ArrayLike, as_indices, as_tensor, che
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
 from natsel.beliefs.updates import Update, gaussian_update, short_name
+from natsel.memory import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +189,12 @@ class GaussianFeatures(Belief):
                 f"given: they have {labelled.features_N_D.shape[1]} features and the pool {self.features_N_D.shape[1]};"
                 " believe about both with one fitted model"
             )
-        there = labelled.to(self.device)
+        there, features_N_D = labelled.to(self.device), self.features_N_D
+        require(
+            features_N_D.numel() * features_N_D.itemsize + 56 * min(there.features_N_D.shape) * features_N_D.shape[1],
+            f"given: features of {len(self)} points once {len(there)} labels are known",
+            "pass fewer points",
+        )
         return self._updated(gaussian_update(there.features_N_D, there.noise_N, torch.zeros_like(there.noise_N)))
 
     @property

@@ -85,7 +85,7 @@ def select(
         warnings=(
             *belief.warnings,
             *approximations,
-            *_draw_warnings(reading, belief),
+            *_draw_warnings(reading, belief, picks),
             *state.warnings,
             *_pick_warnings(chosen, state, picks),
             *picks.notes,
@@ -182,8 +182,9 @@ def _refusal(method: Method, belief: Belief, lacking: Capability) -> str:
     )
 
 
-def _draw_warnings(reading: Reading, belief: Belief) -> tuple[str, ...]:
-    if belief.n_draws == 1 and reading.facts.needs_draws:
+def _draw_warnings(reading: Reading, belief: Belief, picks: Picks) -> tuple[str, ...]:
+    nothing = len(picks.scores) > 0 and not picks.scores.any()  # as where draws were read as something else
+    if belief.n_draws == 1 and (reading.facts.needs_draws or nothing):
         return ("one draw: nothing can be learned about the parameters from a single draw; every gain is 0",)
     return ()
 

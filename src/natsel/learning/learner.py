@@ -45,6 +45,7 @@ from natsel.learning.students import believe_with_students
 from natsel.learning.target_sources import most_targets, targets_for
 from natsel.learning.terms import in_the_form_of, refuse_other_pool, terms_of
 from natsel.models.protocol import Model, Progress
+from natsel.objectives import Argument
 from natsel.seeds import derive
 from natsel.store import Acquisition, Ask, Journal, Round, Stop
 
@@ -320,7 +321,8 @@ class ActiveLearner:
                     belief, targets = self._believe_for(ids, derive(self.seed, "targets", number))
                 seconds["believe"] += perf_counter() - started
                 started = perf_counter()
-                selection = select(self.method, belief, count, targets=targets, exclude=taken, seed=seed)
+                given = self._believe_about_labelled()
+                selection = select(self.method, belief, count, targets=targets, given=given, exclude=taken, seed=seed)
                 seconds["select"] += perf_counter() - started
             if count == 0:
                 return selection
@@ -346,6 +348,13 @@ class ActiveLearner:
             return both.with_ids(ids), None
         ours, theirs = self._fitted.believe_both(inputs, targets.inputs)
         return ours.with_ids(ids), targets.believed(theirs)
+
+    def _believe_about_labelled(self) -> Targets[Belief] | None:
+        """What the model believes about the labelled points, where the method asks what points add to others."""
+        labelled = self._fitted.labelled
+        if labelled is None or Argument.GIVEN not in self.method.needs:
+            return None
+        return Targets(self._fitted.believe(labelled.inputs), labels=labelled.labels)
 
     def _answer_outstanding(self, oracle: Oracle) -> None:
         """Answer what this client has outstanding, in one transaction; another thread's part of it is left to that."""
