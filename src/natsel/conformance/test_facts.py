@@ -369,6 +369,26 @@ def test_sizes_distances_and_kernel_are_one_geometry(pair, thorough, device):
             assert float(distance_N[position]) <= 4 * scale
 
 
+@pairs(Capability.KERNEL_SUMS)
+def test_weighted_sums_of_the_kernel_are_products_with_it(pair, thorough, device):
+    for given in pools(pair, thorough, points=9):
+        state = pair.state(given, device)
+        everyone = at(range(len(given)), device)
+        weights_N = torch.from_numpy(np.random.default_rng(0).normal(size=len(given))).to(device)
+        expected_N = state.kernel(everyone, everyone) @ weights_N
+        scale = 1e-12 * float(state.sizes().max()) + 1e-15
+        torch.testing.assert_close(state.kernel_sums(weights_N), expected_N, rtol=1e-9, atol=scale)
+
+
+@pairs(Capability.MANY_DISTANCES)
+def test_distances_to_many_are_those_to_each(pair, thorough, device):
+    for given in pools(pair, thorough, points=9):
+        state = pair.state(given, device)
+        scale = 4e-12 * float(state.sizes().max()) + 1e-15
+        expected = torch.stack([state.distances(position) for position in (3, 0, 7)])
+        torch.testing.assert_close(state.distances_to(at((3, 0, 7), device)), expected, rtol=1e-9, atol=scale)
+
+
 @pairs(Capability.DISTANCES)
 def test_taking_points_moves_no_point(pair, thorough, device):
     for given in pools(pair, thorough, points=9):
