@@ -1,5 +1,6 @@
 """One grid without exceptions: views, points given, refusals before any work, and subclasses from outside."""
 
+import gc
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 import natsel
 from natsel import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples, Method
 from natsel.beliefs import ClassProbabilities, Targets, TwoModels
+from natsel.beliefs.base import kinds
 from natsel.data import Examples, Pool
 from natsel.experiments.recipe.contenders import Contender
 from natsel.learning import ActiveLearner, GainBelow
@@ -172,6 +174,9 @@ def test_subclasses_are_served_as_their_parents():
             found = natsel.select(Method(objective, natsel.Greedy()), belief, k=3)
             assert found.indices.tolist() == expected
     assert natsel.select("epig", mine, k=2, targets=plain[:4]).total > 0
+    del MyDraws, mine, belief, found
+    gc.collect()
+    assert "MyDraws" not in {kind.__name__ for kind in kinds()}, "a class that nobody needs is not kept"
 
 
 # Points given.

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -172,8 +173,8 @@ def serves(
     return enter
 
 
-_ROUTES: dict[tuple[type[Objective], type[Belief]], tuple[Route, ...]] = {}
-"""Routes that were looked for before; forgotten when a reading is entered."""
+_ROUTES: WeakKeyDictionary[type[Belief], WeakKeyDictionary[type[Objective], tuple[Route, ...]]] = WeakKeyDictionary()
+"""Routes that were looked for before; forgotten when a reading is entered. Classes that nobody needs can go."""
 
 
 def routes(objective: type[Objective], belief: type[Belief]) -> tuple[Route, ...]:
@@ -184,8 +185,9 @@ def routes(objective: type[Objective], belief: type[Belief]) -> tuple[Route, ...
     >>> [view.kind.__name__ for view in routes(LogDet, GaussianSamples)[0].views]
     ['GaussianFeatures']
     """
-    if (objective, belief) in _ROUTES:
-        return _ROUTES[objective, belief]
+    known = _ROUTES.setdefault(belief, WeakKeyDictionary())
+    if objective in known:
+        return known[objective]
     seen, found = {belief}, []
     ahead: deque[tuple[type[Belief], tuple[BeliefView, ...]]] = deque([(belief, ())])
     while ahead:
@@ -197,8 +199,8 @@ def routes(objective: type[Objective], belief: type[Belief]) -> tuple[Route, ...
             if view.kind not in seen:
                 seen.add(view.kind)
                 ahead.append((view.kind, (*views, view)))
-    _ROUTES[objective, belief] = tuple(found)
-    return _ROUTES[objective, belief]
+    known[objective] = tuple(found)
+    return known[objective]
 
 
 def route(objective: type[Objective], belief: type[Belief]) -> Route | None:
