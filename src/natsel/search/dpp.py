@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Progress, State, has_kernel, lacking
-from natsel.information.conditioning.one_step import after_label
+from natsel.information.conditioning.one_step import left_after_label
 from natsel.memory import require
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
@@ -145,7 +145,7 @@ def _points(vector_M_k: Tensor, clocks: Clocks) -> list[int]:
             raise ArithmeticError("kernel: rounding left no row to draw from")
         column_M = vector_M_k @ vector_M_k[place] - row_t_M.T @ row_t_M[:, place]
         row_t_M = torch.cat([row_t_M, (column_M / left_M[place].sqrt())[None]])
-        left_M, _ = after_label(left_M, row_t_M[-1].clone(), keep=0.0)
+        left_M = left_after_label(left_M, row_t_M[-1].square(), keep=0.0)
         left_M = left_M.where(left_M > _ROUNDING, 0.0)
         left_M[place] = 0.0
         places.append(place)

@@ -21,7 +21,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from natsel.information.conditioning.one_step import after_label, is_rounding, kept_share
+from natsel.information.conditioning.one_step import (
+    explained_by_label,
+    is_rounding,
+    kept_share,
+    left_after_label,
+)
 from natsel.information.conditioning.settled import Settled
 from natsel.memory import chunked, fits
 
@@ -159,8 +164,9 @@ class ConditionedFeatures:
         if self.sharp:
             self.variance_N = torch.minimum(self._lengths(), before_N)
             return before_N - self.variance_N
-        self.variance_N, explained_N = after_label(before_N, along_N, keep)
-        return explained_N
+        square_N = along_N.square_()
+        self.variance_N = left_after_label(before_N, square_N, keep)
+        return explained_by_label(before_N, square_N, keep)
 
     def take(self, position: int, row_D: Tensor) -> Tensor:
         """See the label of one of these points."""

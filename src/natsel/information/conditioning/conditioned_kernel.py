@@ -16,7 +16,7 @@ import math
 import torch
 from torch import Tensor
 
-from natsel.information.conditioning.one_step import after_label, is_rounding, kept_share
+from natsel.information.conditioning.one_step import is_rounding, kept_share, left_after_label
 from natsel.information.weights.explained import Explained, explained, factored
 from natsel.information.weights.similarity import Kernel
 from natsel.memory import chunked, fits, memory_budget, rows_per_chunk
@@ -113,9 +113,9 @@ class ConditionedKernel:
         new_n_t = chunked(lambda part: self._extended(stale[part], first), len(stale), each, self.kernel.device)
         left_n, lost_n = self.left_N[stale], self.lost_N[stale]
         for column, keep in enumerate(self.keeps[oldest:], start=oldest):
-            along_n, is_new_n = new_n_t[:, column - first], version_n <= column
-            after_n = after_label(left_n, along_n.clone(), keep)[0].where(is_new_n, left_n)
-            left_n, lost_n = after_n, lost_n + (left_n - after_n)
+            less_n = left_after_label(left_n, new_n_t[:, column - first].square(), keep)
+            less_n = torch.where(version_n <= column, less_n, left_n)
+            left_n, lost_n = less_n, lost_n + (left_n - less_n)
         self._write(stale, first, new_n_t[:, : max(0, self._most - first)])
         self.left_N[stale], self.lost_N[stale] = left_n, lost_n
         self.version_N[stale] = count

@@ -19,16 +19,24 @@ def kept_share(left: float, noise: float) -> float:
     return noise / (left + noise)
 
 
-def after_label(left_N: Tensor, along_N: Tensor, keep: float) -> tuple[Tensor, Tensor]:
-    """What a label leaves of each point, and what it explains, from w (which is written over).
+def left_after_label(left_N: Tensor, square_N: Tensor, keep: float) -> Tensor:
+    """What a label leaves of each point, from w²; never less than the share that the labelled point keeps.
 
     >>> import torch
-    >>> left, explained = after_label(torch.tensor([4.0, 1.0]), torch.tensor([1.0, 3.0]), keep=0.25)
-    >>> left.tolist(), explained.tolist()
-    ([3.0, 0.25], [1.0, 0.75])
+    >>> left_after_label(torch.tensor([4.0, 1.0]), torch.tensor([1.0, 9.0]), keep=0.25).tolist()
+    [3.0, 0.25]
     """
-    square_N = along_N.square_()
-    return (left_N - square_N).maximum(left_N * keep), square_N.minimum(left_N * (1 - keep))
+    return (left_N - square_N).maximum(left_N * keep)
+
+
+def explained_by_label(left_N: Tensor, square_N: Tensor, keep: float) -> Tensor:
+    """What a label explains of each point, from w²; never more than a point can lose.
+
+    >>> import torch
+    >>> explained_by_label(torch.tensor([4.0, 1.0]), torch.tensor([1.0, 9.0]), keep=0.25).tolist()
+    [1.0, 0.75]
+    """
+    return square_N.minimum(left_N * (1 - keep))
 
 
 def is_rounding(left: float, own: float) -> bool:
