@@ -47,6 +47,10 @@ class Capability(Flag):
         return " and ".join(flag.name.lower().replace("_", " ") for flag in self if flag.name)
 
 
+GEOMETRY = Capability.DISTANCES | Capability.MANY_DISTANCES | Capability.KERNEL | Capability.KERNEL_SUMS
+"""Everything that can be asked of a geometry."""
+
+
 class State(Protocol):
     """An objective read from a belief: scores points one by one, and says what else it can do."""
 

@@ -227,7 +227,7 @@ def test_regression_shows_no_classes_and_no_bars_below_zero():
         replace(
             made_curve(method, seed, speed=speed, sizes=range(10, 60, 10), classes=5, pool=90),
             metrics={"rmse": [5.0, 4.0, 3.0, 2.5, 2.2], "nll": [math.inf, 2, 1, 0, -1]},
-            batches=[Batch([1, 2], [0.25, -1.5], [1, 1], [0.3, 0.2], [-1.0, 0.1])],
+            batches=[Batch([1, 2], [0.25, -1.5], [1, 1], [0.3, 0.2], [-1.0, 0.1], ["read to second order"])],
         )
         for method, speed in list(SPEEDS.items())[:2]
         for seed in range(2)
@@ -238,6 +238,7 @@ def test_regression_shows_no_classes_and_no_bars_below_zero():
     assert "a full bar" not in found.text.lower()
     assert "-1.5" in found.text
     assert "id 2" in found.text
+    assert "read to second order" in found.text
 
 
 def test_large_experiments_stay_small():

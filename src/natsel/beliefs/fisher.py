@@ -8,6 +8,7 @@ targets must share.
 docs/theory/weight-space.md, 2 to 4.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
@@ -35,9 +36,9 @@ class FisherBelief(Belief):
     warnings: tuple[str, ...]
 
     @property
+    @abstractmethod
     def factors(self) -> OuterFactors | RowFactors:
         """Square roots V of the Fisher information of each point."""
-        raise NotImplementedError(f"{type(self).__name__} has no factors")
 
     def given(self, labelled: Belief) -> Self:
         """The belief once labels at other points are known: the precision grows by their Fisher information.

@@ -141,7 +141,7 @@ def test_states_declare_submodularity_as_their_reading_does(pair):
 def test_labels_are_read_where_they_are_needed_and_nowhere_else(pair, device):
     given = pool(pair.kind, weighted=True)
     if Argument.LABELS not in pair.facts.needs:
-        with pytest.raises(ValueError, match=r"^labels: \w+ has no use for known labels; leave labels= out, or use "):
+        with pytest.raises(ValueError, match=r"^labels: \w+ has no use for known labels; leave labels= out"):
             pair.state(given, device, labels=True)
         return
     scores_N = pair.state(given, device).scores()

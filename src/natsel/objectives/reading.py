@@ -316,15 +316,15 @@ def usable_routes(objective: Objective, belief: type[Belief], passed: Argument) 
         )
     word, what = next(spoken for argument, spoken in _SPOKEN.items() if argument in unused)
     argument = next(argument for argument in _SPOKEN if argument in unused)
-    able = {
+    able = sorted(
         other.__name__
-        for other, readings in READINGS.items()
-        if any(argument in reading.facts.accepts for reading in readings.values())
-    }
-    on = f" on {belief.__name__}" if name in able else ""
-    raise ValueError(
-        f"{word}: {name} has no use for {what}{on}; leave {word}= out, or use {', '.join(sorted(able - {name}))}"
+        for other in READINGS
+        if any(argument in each.reading.facts.accepts for each in routes(other, belief))
     )
+    elsewhere = any(argument in reading.facts.accepts for reading in _readings_of(type(objective)).values())
+    on = f" on {belief.__name__}" if elsewhere else ""
+    remedy = f", or use {', '.join(able)}" if able else ""
+    raise ValueError(f"{word}: {name} has no use for {what}{on}; leave {word}= out{remedy}")
 
 
 def _misfit(objective: Objective, facts: PairFacts, passed: Argument) -> tuple[Argument, Argument]:

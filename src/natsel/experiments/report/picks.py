@@ -57,7 +57,8 @@ class _Gallery:
         items = "".join(self._pick(batch, number) for number in range(min(most, len(batch.ids))))
         rest = f'<li class="rest">and {len(batch.ids) - most} more</li>' if len(batch.ids) > most else ""
         kind = "texts" if texts else "pictures"
-        return f'<h4>chosen with {held} labels</h4><ol class="{kind}">{items}{rest}</ol>'
+        said = "".join(f'<p class="quiet">{escape(warning)}</p>' for warning in batch.warnings)
+        return f'<h4>chosen with {held} labels</h4>{said}<ol class="{kind}">{items}{rest}</ol>'
 
     def _pick(self, batch: Batch, number: int) -> str:
         id = batch.ids[number]

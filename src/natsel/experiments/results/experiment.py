@@ -25,19 +25,22 @@ class Batch:
 
     `labels` are the answers (a class or a number; None: skipped or not answered yet). `epistemic` and `aleatoric` are
     the two parts of each pick's uncertainty in nats when it was picked; `scores` are what the method ranked by.
+    `warnings` are what the selection said about itself, for example what was approximated.
 
     >>> Batch(ids=[7, 3], labels=[0, 1]).ids
     (7, 3)
     """
 
-    ids: Sequence[int]
+    ids: Sequence[int | str]
     labels: Sequence[float | None] = ()
     scores: Sequence[float] = ()
     epistemic: Sequence[float] = ()
     aleatoric: Sequence[float] = ()
+    warnings: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", tuple(int(id) for id in self.ids))
+        object.__setattr__(self, "ids", tuple(id if isinstance(id, str) else int(id) for id in self.ids))
+        object.__setattr__(self, "warnings", tuple(self.warnings))
         for name in ("labels", "scores", "epistemic", "aleatoric"):
             column = tuple(None if value is None else _plain(value) for value in getattr(self, name))
             if column and len(column) != len(self.ids):

@@ -105,6 +105,7 @@ def _batch(ask: Ask, values: dict[int, int | float]) -> Batch:
         column("score"),
         column("epistemic"),
         column("aleatoric"),
+        ask.warnings,
     )
 
 

@@ -107,14 +107,15 @@ class ConditionedKernel:
         while min(count, self._most) > len(self._blocks) * _BLOCK:
             self._blocks.append(self.own_N.new_empty(len(self.own_N), _BLOCK))
         version_n = self.version_N[stale]
-        oldest = int(version_n.min())
+        oldest, newest = (int(end) for end in version_n.aminmax())
         first = min(oldest, self._most)
         each = 24 * (self.kernel.width + count) + (self._width if self.before is not None else 0)
         new_n_t = chunked(lambda part: self._extended(stale[part], first), len(stale), each, self.kernel.device)
         left_n, lost_n = self.left_N[stale], self.lost_N[stale]
         for column, keep in enumerate(self.keeps[oldest:], start=oldest):
             less_n = left_after_label(left_n, new_n_t[:, column - first].square(), keep)
-            less_n = torch.where(version_n <= column, less_n, left_n)
+            if column < newest:  # some points have lost this share already
+                less_n = torch.where(version_n <= column, less_n, left_n)
             left_n, lost_n = less_n, lost_n + (left_n - less_n)
         self._write(stale, first, new_n_t[:, : max(0, self._most - first)])
         self.left_N[stale], self.lost_N[stale] = left_n, lost_n

@@ -55,9 +55,21 @@ class BatchState(ABC):
     def gains(self, positions: Tensor) -> Tensor:
         """What each position adds to the points added so far."""
 
+    @abstractmethod
+    def add(self, position: int) -> float:
+        """Add the point and return its gain."""
+
+    @abstractmethod
+    def value(self, positions: Tensor) -> float:
+        """The worth of a set, worked out at once: the reference."""
+
+
+class TakingState(BatchState):
+    """A state whose gains are read before a point is taken: what it has to say is how a point is taken."""
+
+    @abstractmethod
     def take(self, position: int) -> None:
-        """Condition the state on one more point; states whose gain comes out of that override `add` instead."""
-        raise NotImplementedError
+        """Condition the state on one more point."""
 
     def add(self, position: int) -> float:
         """Add the point and return its gain."""
@@ -65,7 +77,3 @@ class BatchState(ABC):
         self.take(position)
         self.total += gain
         return gain
-
-    @abstractmethod
-    def value(self, positions: Tensor) -> float:
-        """The worth of a set, worked out at once: the reference."""

@@ -17,7 +17,7 @@ from natsel.memory import chunked
 from natsel.objectives.objective import Argument
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 
 _FEW = 2  # effective draws
 # What −∞ counts as in a batch, where searches leave out points of −∞: last, but still to be had.
@@ -28,7 +28,7 @@ def _facts(cost: str) -> PairFacts:
     return PairFacts(needs=Argument.LABELS | Argument.TARGETS, needs_draws=True, nonnegative=False, cost=cost)
 
 
-class KnownLabelState(BatchState):
+class KnownLabelState(TakingState):
     """What both share: likelihoods of the labels, and points taken one by one."""
 
     def __init__(

@@ -15,29 +15,23 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.capabilities import Capability
+from natsel.capabilities import GEOMETRY, Capability
 from natsel.information.conditioning.conditioned_features import sharpened
 from natsel.information.gaussians import log_det_gain
 from natsel.memory import chunked, rows_per_chunk
 from natsel.objectives.eig import EIG
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, Gaussian, points_of
 from natsel.rounding import ROUNDING
 
 _FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")
 
 
-class GaussianEIG(BatchState):
+class GaussianEIG(TakingState):
     """Gains conditional on the values of the points added so far."""
 
-    offers: ClassVar[Capability] = (
-        BatchState.offers
-        | Capability.DISTANCES
-        | Capability.MANY_DISTANCES
-        | Capability.KERNEL
-        | Capability.KERNEL_SUMS
-    )
+    offers: ClassVar[Capability] = TakingState.offers | GEOMETRY
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: Gaussian, context: Context[Gaussian]) -> None:

@@ -22,8 +22,8 @@ from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.epig import EPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.gaussian_points import Gaussian, log_open, points_and_targets
+from natsel.objectives.readings.batch_state import TakingState
+from natsel.objectives.readings.gaussian.gaussian_points import BY_MOMENTS, Gaussian, log_open, points_and_targets
 
 _COLUMNS = 2048  # targets beside each other: blocks of a few megabytes stay in the caches
 
@@ -31,7 +31,7 @@ _COLUMNS = 2048  # targets beside each other: blocks of a few megabytes stay in 
 _FACTS = PairFacts(needs=Argument.TARGETS, monotone=True, cost="N·M·D, a batch k·N·M·D")
 
 
-class GaussianEPIG(BatchState):
+class GaussianEPIG(TakingState):
     """Gains about targets conditional on the labels of the points added so far."""
 
     def __init__(self, objective: EPIG, belief: Gaussian, context: Context[Gaussian]) -> None:
@@ -120,6 +120,6 @@ class GaussianEPIG(BatchState):
 serves(
     EPIG,
     GaussianSamples,
-    replace(_FACTS, needs_draws=True, guarantee="approximate", why="the draws are read as a normal with their moments"),
+    replace(_FACTS, needs_draws=True, guarantee="approximate", why=BY_MOMENTS),
 )(GaussianEPIG)
 serves(EPIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianEPIG)

@@ -15,6 +15,7 @@ Gaussian = GaussianFeatures | GaussianSamples
 
 # Why scores of moment-matched draws are upper bounds.
 MOMENTS = "no law with the mixture's moments has more entropy than the normal"
+BY_MOMENTS = "the draws are read as a normal with their moments"
 # Shares of noise this small, and correlations this near to 1, leave 1 − ρ² too few digits.
 _SMALL, _NEAR = 1e-6, 1e-3
 

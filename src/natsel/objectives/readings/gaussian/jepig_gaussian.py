@@ -20,13 +20,13 @@ from natsel.information.gaussians import log_det_gain
 from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.gaussian.gaussian_points import Gaussian, points_and_targets
+from natsel.objectives.readings.batch_state import TakingState
+from natsel.objectives.readings.gaussian.gaussian_points import BY_MOMENTS, Gaussian, points_and_targets
 
 _FACTS = PairFacts(needs=Argument.TARGETS, monotone=True, cost="(M + N)·D·min(M, D), a batch k·N·D")
 
 
-class GaussianJEPIG(BatchState):
+class GaussianJEPIG(TakingState):
     """Gains about all targets together, conditional on the labels of the points added so far."""
 
     def __init__(self, objective: JEPIG, belief: Gaussian, context: Context[Gaussian]) -> None:
@@ -76,7 +76,7 @@ class GaussianJEPIG(BatchState):
 serves(
     JEPIG,
     GaussianSamples,
-    replace(_FACTS, needs_draws=True, guarantee="approximate", why="the draws are read as a normal with their moments"),
+    replace(_FACTS, needs_draws=True, guarantee="approximate", why=BY_MOMENTS),
 )(GaussianJEPIG)
 serves(JEPIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianJEPIG)
 

@@ -21,7 +21,7 @@ from natsel.memory import chunked, fits, require, rows_per_chunk
 from natsel.objectives.objective import Argument
 from natsel.objectives.pig import JPIG, PIG
 from natsel.objectives.reading import Context, PairFacts, serves
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 from natsel.objectives.readings.gaussian.gaussian_points import log_open
 
 _FACTS = PairFacts(needs=Argument.LABELS | Argument.TARGETS, nonnegative=False)
@@ -76,7 +76,7 @@ class LabelledPoints:
         return chunked(work, len(self.gap_N), 40 * self.features_N_D.shape[1], self.gap_N.device)
 
 
-class GaussianKnown(BatchState):
+class GaussianKnown(TakingState):
     """What both share: candidates and targets with their labels, and points taken one by one."""
 
     def __init__(self, objective: PIG | JPIG, belief: GaussianFeatures, context: Context[GaussianFeatures]) -> None:

@@ -14,7 +14,7 @@ from natsel.information.weights.similarity import Kernel
 from natsel.objectives.coverage import FLQMI, FLVMI, FacilityLocation, SetCover, SetCoverMI
 from natsel.objectives.objective import NOTHING, Argument
 from natsel.objectives.reading import Context, PairFacts
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
 
 # Cosines of copies may miss 1 by rounding.
@@ -28,7 +28,7 @@ _ABOUT = replace(_FACTS, needs=Argument.TARGETS)
 _QUERIES = replace(_ABOUT, takes=NOTHING, pool_wide=False, cost="N·M·(C + D)")
 
 
-class Coverage(BatchState):
+class Coverage(TakingState):
     """Σ_g min(max_{j∈A} s_gj, cap_g) + Σ_{j∈A} extra_j over ground points g, which are the pool or the targets."""
 
     submodular: ClassVar[bool] = True

@@ -7,7 +7,7 @@ from natsel.beliefs import Belief
 from natsel.objectives.graph_cut import GCMI, GraphCut
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
 from natsel.objectives.readings.pointwise import Pointwise
 
@@ -16,7 +16,7 @@ from natsel.objectives.readings.pointwise import Pointwise
     GraphCut,
     PairFacts(takes=Argument.GIVEN, one_gradient=True, pool_wide=True, nonnegative=False, cost="N·C·D + N·k·(C + D)"),
 )
-class GraphCutState(BatchState):
+class GraphCutState(TakingState):
     """Keeps what every point has in common with those taken."""
 
     def __init__(self, objective: GraphCut, belief: Belief, context: Context[Belief]) -> None:

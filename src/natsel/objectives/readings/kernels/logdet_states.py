@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.capabilities import Capability
+from natsel.capabilities import GEOMETRY, Capability
 from natsel.information.conditioning.conditioned_kernel import ConditionedKernel, logdet
 from natsel.information.weights.similarity import Kernel, joined
 from natsel.memory import require
 from natsel.objectives.logdet import LogDet, LogDetCMI, LogDetMI
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
 from natsel.rounding import ROUNDING
 
@@ -26,19 +26,13 @@ _MOST = 1e12  # of s/ridge: what is left of such numbers has three digits
     LogDet,
     PairFacts(takes=Argument.GIVEN, monotone=True, submodular=True, one_gradient=True, cost="N·k·(C + D)"),
 )
-class LogDetState(BatchState):
+class LogDetState(TakingState):
     """Gains are logarithms of pivots; rows are extended for the points that are looked at.
 
     Geometry: similarities, less what points held explain of them under noise of the ridge.
     """
 
-    offers: ClassVar[Capability] = (
-        BatchState.offers
-        | Capability.DISTANCES
-        | Capability.MANY_DISTANCES
-        | Capability.KERNEL
-        | Capability.KERNEL_SUMS
-    )
+    offers: ClassVar[Capability] = TakingState.offers | GEOMETRY
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: LogDet, belief: Belief, context: Context[Belief]) -> None:
@@ -116,7 +110,7 @@ _ABOUT = PairFacts(
 )
 
 
-class LogDetMIState(BatchState):
+class LogDetMIState(TakingState):
     """Two pivots a point: one given the points taken, one given all targets as well."""
 
     def __init__(self, objective: LogDetMI | LogDetCMI, belief: Belief, context: Context[Belief]) -> None:

@@ -22,17 +22,17 @@ from natsel.information.weights.precision import Isotropic, Precision
 from natsel.memory import chunked
 from natsel.objectives.objective import Objective
 from natsel.objectives.reading import Context
-from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.batch_state import TakingState
 
 WeightSpace = FisherBelief | GaussianFeatures
 
 LAPLACE = "a Gaussian over the weights stands for the posterior, and its Fisher information for the label's likelihood"
 
 
-class FisherState(BatchState):
+class FisherState(TakingState):
     """Gains conditional on the points taken so far, and losses of giving one back."""
 
-    offers: ClassVar[Capability] = BatchState.offers | Capability.REMOVAL
+    offers: ClassVar[Capability] = TakingState.offers | Capability.REMOVAL
 
     def __init__(self, objective: Objective, belief: WeightSpace, context: Context[WeightSpace]) -> None:
         self.made_from = objective, belief, context
