@@ -188,12 +188,12 @@ def test_uniform_tells_equal_weights():
 
 @pytest.mark.parametrize(
     "ids",
-    [[0, 1], [0, 1, 1], [0.0, 1.0, 2.0], [[0, 1, 2]], [True, False, True], ["a", "b", "c"]],
-    ids=["too few", "twice", "floats", "table", "mask", "text"],
+    [[0, 1], [0, 1, 1], [0.0, 1.0, 2.0], [[0, 1, 2]], [True, False, True], ["a", "b", "a"], ["a", None, "c"]],
+    ids=["too few", "twice", "floats", "table", "mask", "a name twice", "a gap"],
 )
 def test_bad_ids(ids):
-    with pytest.raises(ValueError, match=r"^ids_N: "):
-        CategoricalSamples(LOG_PROBS_N_K_C, ids_N=ids)
+    with pytest.raises(ValueError, match=r"^ids: "):
+        CategoricalSamples(LOG_PROBS_N_K_C, ids=ids)
 
 
 READ_ONLY = np.array([7, 5, 9])
@@ -214,8 +214,8 @@ READ_ONLY.flags.writeable = False
 )
 @pytest.mark.usefixtures("no_warnings")
 def test_ids_of_every_form(ids):
-    belief = CategoricalSamples(LOG_PROBS_N_K_C, ids_N=ids)
-    assert belief.ids_N.tolist() == [7, 5, 9]
+    belief = CategoricalSamples(LOG_PROBS_N_K_C, ids=ids)
+    assert belief.ids.tolist() == [7, 5, 9]
 
 
 HALF = [torch.float16, torch.bfloat16]
@@ -276,19 +276,19 @@ def test_the_same_belief_from_logs_probabilities_and_logits():
 def test_names_and_weights_pass_through_the_constructors():
     for make in (CategoricalSamples.from_probs, CategoricalSamples.from_logits):
         log_weights = torch.tensor([0.25, 0.75], dtype=torch.float64).log()
-        belief = make(PROBS_N_K_C, log_weights, draws_id="run 7", ids_N=[4, 5, 6])
+        belief = make(PROBS_N_K_C, log_weights, draws_id="run 7", ids=[4, 5, 6])
         assert belief.draws_id == "run 7"
-        assert belief.ids_N.tolist() == [4, 5, 6]
+        assert belief.ids.tolist() == [4, 5, 6]
         assert torch.allclose(belief.log_weights_K, log_weights)
 
 
 def test_a_belief_cannot_be_changed():
     belief = CategoricalSamples(LOG_PROBS_N_K_C)
-    for name in ("log_probs_N_K_C", "log_weights_K", "draws_id", "ids_N", "new"):
+    for name in ("log_probs_N_K_C", "log_weights_K", "draws_id", "ids", "new"):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(belief, name, None)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        del belief.ids_N
+        del belief.ids
 
 
 def test_inputs_survive_scoring_and_selecting():
@@ -331,10 +331,10 @@ SLICES = {
 def test_slices_take_points_and_their_ids(which, positions):
     ids = [50, 10, 40, 20, 30]
     whole = random_belief(0, 5, 3, 4)
-    belief = CategoricalSamples(whole.log_probs_N_K_C, whole.log_weights_K, draws_id="d", ids_N=ids)
+    belief = CategoricalSamples(whole.log_probs_N_K_C, whole.log_weights_K, draws_id="d", ids=ids)
     part = belief[which]
     assert isinstance(part, CategoricalSamples)
-    assert part.ids_N.tolist() == [ids[position] for position in positions]
+    assert part.ids.tolist() == [ids[position] for position in positions]
     assert torch.equal(part.log_probs_N_K_C, belief.log_probs_N_K_C[positions])
     assert torch.equal(part.log_weights_K, belief.log_weights_K)
     assert part.draws_id == "d"
@@ -343,7 +343,7 @@ def test_slices_take_points_and_their_ids(which, positions):
 
 def test_slices_of_slices_keep_naming_the_users_data():
     belief = random_belief(1, 10, 3, 4)
-    assert belief[2:][[1, -1]][1:].ids_N.tolist() == [9]
+    assert belief[2:][[1, -1]][1:].ids.tolist() == [9]
 
 
 def test_positions_beyond_the_pool_are_refused():
@@ -360,7 +360,7 @@ def test_to_a_device():
         with pytest.raises(ValueError, match=rf"^device: .*{unknown}.* cannot be used here \(.*\); name another"):
             belief.to(unknown)
     meta = belief.to("meta")
-    assert {meta.log_probs_N_K_C.device.type, meta.log_weights_K.device.type, meta.ids_N.device.type} == {"meta"}
+    assert {meta.log_probs_N_K_C.device.type, meta.log_weights_K.device.type} == {"meta"}
 
 
 def bayes(belief, points, labels):
@@ -409,7 +409,7 @@ def test_gain_of_a_greedy_step_is_average_bald_under_conditioned_draws(seed):
     """The chain rule ties batches to online Bayesian inference.  docs/theory/batchbald.md, 3."""
     belief = random_belief(seed, 5, 4, 3)
     selection = natsel.select("batchbald", belief, k=3)
-    first, second, third = selection.indices.tolist()
+    first, second, third = selection.ids.tolist()
     mean_N_C = torch.einsum("k,nkc->nc", belief.log_weights_K.exp(), belief.log_probs_N_K_C.exp())
     after_one = sum(
         float(mean_N_C[first, y]) * float(natsel.score("bald", belief.condition([first], [y]))[second])

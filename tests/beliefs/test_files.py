@@ -24,7 +24,7 @@ def categorical(dtype=torch.float64, n=7, k=3, c=4, seed=0, **names):
     logits = torch.randn(n, k, c, generator=generator, dtype=dtype)
     weights_K = torch.randn(k, generator=generator, dtype=torch.float64).log_softmax(0)
     return CategoricalSamples(
-        logits.log_softmax(-1), weights_K, ids_N=torch.randperm(n, generator=generator) + 10, **names
+        logits.log_softmax(-1), weights_K, ids=torch.randperm(n, generator=generator) + 10, **names
     )
 
 
@@ -37,7 +37,7 @@ def beliefs():
         "zeros": CategoricalSamples.from_probs([[[1.0, 0.0], [0.5, 0.5]]]),
         "empty": categorical()[:0],
         "slice": categorical()[1:4],
-        "gaussian": GaussianSamples(mean_N_K, 0.3, ids_N=torch.arange(5) * 2),
+        "gaussian": GaussianSamples(mean_N_K, 0.3, ids=torch.arange(5) * 2),
         "gaussian-shared": GaussianSamples(mean_N_K.abs() + 1, mean_N_K.abs() + 1),
         "features": GaussianFeatures(torch.randn(6, 2, generator=generator), noise=0.25, draws_id="ntk"),
     }
@@ -187,7 +187,7 @@ def test_arrays_are_read_as_what_they_are_said_to_be(tmp_path, suffix, kind):
     write_raw(path, preds=array)
     belief = read_predictions(path, kind)
     np.testing.assert_allclose(belief.log_probs_N_K_C.exp().numpy(), probs, atol=1e-12)
-    assert belief.ids_N.tolist() == list(range(6))
+    assert belief.ids.tolist() == list(range(6))
 
 
 def write_raw(path, **arrays):
@@ -207,11 +207,11 @@ def test_ids_and_weights_come_along(tmp_path, suffix):
     ids, weights = np.arange(50, 56), np.log([0.2, 0.3, 0.5])
     write_raw(tmp_path / f"a{suffix}", p=probs, ids=ids, log_weights_K=weights, features=np.zeros((6, 2)))
     belief = read_predictions(tmp_path / f"a{suffix}", "probs")
-    assert belief.ids_N.tolist() == ids.tolist()
+    assert belief.ids.tolist() == ids.tolist()
     np.testing.assert_allclose(belief.log_weights_K.numpy(), weights, atol=1e-12)
     renamed = tmp_path / f"b{suffix}"
     write_raw(renamed, p=probs, number=ids, w=weights)
-    assert read_predictions(renamed, "probs", ids_key="number", weights_key="w").ids_N[0] == 50
+    assert read_predictions(renamed, "probs", ids_key="number", weights_key="w").ids[0] == 50
     with pytest.raises(ValueError, match="no array 'nummer'"):
         read_predictions(renamed, "probs", ids_key="nummer")
 
@@ -321,13 +321,12 @@ def test_nothing_is_ever_unpickled(tmp_path):
         read_predictions(tmp_path / "b.npy", "probs")
 
 
-def test_other_suffixes_and_text_ids_are_refused(tmp_path):
+def test_other_suffixes_are_refused_and_ids_may_be_names(tmp_path):
     (tmp_path / "a.pkl").write_bytes(b"")
     with pytest.raises(ValueError, match=r"expected .npz, .*found .*a.pkl"):
         read_predictions(tmp_path / "a.pkl", "probs")
     np.savez(tmp_path / "a.npz", p=predictions(n=1)[1], ids=np.array(["cat"]))
-    with pytest.raises(ValueError, match="ids are integers in natsel, found 'cat'; number"):
-        read_predictions(tmp_path / "a.npz", "probs")
+    assert read_predictions(tmp_path / "a.npz", "probs").ids.tolist() == ["cat"]
 
 
 # Tables.
@@ -349,7 +348,7 @@ def test_a_shuffled_table_gives_the_same_belief(tmp_path):
     np.random.default_rng(0).shuffle(rows)
     belief = read_predictions(write_csv(tmp_path / "a.csv", "id,draw,p0,p1,p2,p3", rows), "probs")
     order = np.argsort(ids)
-    assert belief.ids_N.tolist() == sorted(ids)
+    assert belief.ids.tolist() == sorted(ids)
     np.testing.assert_allclose(belief.log_probs_N_K_C.exp().numpy(), probs[order], rtol=1e-15)
 
 
@@ -364,7 +363,9 @@ def test_class_columns_by_number_or_by_name(tmp_path):
     named = write_csv(tmp_path / "b.csv", 'draw,"cat",dog,id', [["0", '"0.25"', "0.75", 7]])
     belief = read_predictions(named, "probs")
     assert belief.log_probs_N_K_C.exp().tolist() == [[[0.25, 0.75]]]
-    assert belief.ids_N.tolist() == [7]
+    assert belief.ids.tolist() == [7]
+    texts = write_csv(tmp_path / "d.csv", "id,draw,p0,p1", [["x 2", 0, 0.5, 0.5], ["7", 0, 0.25, 0.75]])
+    assert read_predictions(texts, "probs").ids.tolist() == ["7", "x 2"]
     one = write_csv(tmp_path / "c.csv", "id,p0,p1", [[2, 0.5, 0.5]])
     assert read_predictions(one, "probs", single_draw=True).shape == (1, 1, 2)
 
@@ -374,8 +375,8 @@ def test_class_columns_by_number_or_by_name(tmp_path):
     [
         ("id,draw,p0,p1", [[1, 0, 0.5, 0.5], [1, 0, 0.5, 0.5]], "point 1 has draw 0 twice"),
         ("id,draw,p0,p1", [[1, 0, 1, 0], [1, 1, 1, 0], [2, 1, 1, 0]], "point 2 has no draw 0"),
-        ("id,draw,p0,p1", [["cat", 0, 1, 0]], "ids are integers in natsel, found 'cat'"),
-        ("id,draw,p0,p1", [[1, 0, 1, 0], [1.5, 0, 1, 0]], "line 3, column id should hold an integer, found '1.5'"),
+        ("id,draw,p0,p1", [["", 0, 1, 0]], "line 2, column id should hold an integer or a name, found ''"),
+        ("id,draw,p0,p1", [[1, 0, 1, 0], [1.5, 0, 1, 0]], "line 3, column id should hold an integer or a name, found '1.5'"),
         ("id,draw,p0,p1", [[1, 0, 1, ""]], "line 2, column p1 should hold a number, found ''"),
         ("id,draw,p0,p1", [[1, 0, 1, 0], [2, 0, 1]], "line 3 has 3 values under 4 columns"),
         ("id,draw,p0,p1", [[1, 0, 0, 5, 0, 5]], "line 2 has 6 values under 4 columns"),
@@ -406,7 +407,7 @@ def test_parquet_is_read_like_csv(tmp_path):
     parquet.write_table(pa.table(table), path)
     np.testing.assert_allclose(read_predictions(path, "probs").log_probs_N_K_C.exp().numpy(), probs, rtol=1e-15)
     for change, message in (
-        ({"id": [f"n{i}" for i in range(18)]}, "ids are integers in natsel, found 'n0'"),
+        ({"id": np.arange(18) + 0.5}, "column id should hold integers"),
         ({"draw": table["draw"] + 0.5}, "column draw should hold integers"),
         ({"p1": ["x"] * 18}, "column p1 should hold numbers"),
         ({"p1": [None] * 18}, "empty cells in column p1"),
@@ -414,6 +415,10 @@ def test_parquet_is_read_like_csv(tmp_path):
         parquet.write_table(pa.table(table | change), path)
         with pytest.raises(ValueError, match=message):
             read_predictions(path, "probs")
+    parquet.write_table(pa.table(table | {"id": [f"n{id}" for id in table["id"]]}), path)
+    named = read_predictions(path, "probs")
+    assert named.ids.tolist() == [f"n{id}" for id in range(6)]
+    np.testing.assert_allclose(named.log_probs_N_K_C.exp().numpy(), probs, rtol=1e-15)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"damaged or not \.parquet"):
         read_predictions(path, "probs")

@@ -26,7 +26,7 @@ def test_numbers_and_matrices_become_precisions():
 @pytest.mark.parametrize("precision", every_form(0), ids=lambda form: form.kind)
 def test_files_keep_everything(tmp_path, suffix, precision):
     for belief in (
-        FisherFactors(FEATURES_N_D, PROBS_N_C, "softmax", precision, draws_id="fit 1", ids_N=torch.arange(6) + 9),
+        FisherFactors(FEATURES_N_D, PROBS_N_C, "softmax", precision, draws_id="fit 1", ids=torch.arange(6) + 9),
         FisherFactors(FEATURES_N_D, PROBS_N_C, "diagonal", precision),
         FisherFactors(FEATURES_N_D, PROBS_N_C, "softmax", precision).labelled("hard"),
         FisherRows(torch.ones(2, 3, 12), precision),
@@ -44,7 +44,7 @@ def test_files_keep_everything(tmp_path, suffix, precision):
 def test_slices_carry_ids_and_precision():
     belief = FisherFactors.categorical(FEATURES_N_D, PROBS_N_C, positive(12, 0))
     part = belief[[4, 1]]
-    assert part.ids_N.tolist() == [4, 1]
+    assert part.ids.tolist() == [4, 1]
     assert part.precision is belief.precision
     assert torch.equal(part.factors.explicit(slice(None)), belief.factors.explicit([4, 1]))
 

@@ -73,10 +73,10 @@ def test_bad_draws(mean, variance, argument):
 def test_bad_weights_and_ids():
     with pytest.raises(ValueError, match=r"^log_weights_K: .*pass logarithms"):
         GaussianSamples([[0.0, 1.0]], 1.0, [0.5, 0.5])
-    with pytest.raises(ValueError, match=r"^ids_N: "):
-        GaussianSamples([[0.0, 1.0]], 1.0, ids_N=[1, 2])
-    with pytest.raises(ValueError, match=r"^ids_N: "):
-        GaussianFeatures([[0.0], [1.0]], ids_N=[4, 4])
+    with pytest.raises(ValueError, match=r"^ids: "):
+        GaussianSamples([[0.0, 1.0]], 1.0, ids=[1, 2])
+    with pytest.raises(ValueError, match=r"^ids: "):
+        GaussianFeatures([[0.0], [1.0]], ids=[4, 4])
 
 
 def test_noise_is_a_variance_one_or_one_a_point():
@@ -104,11 +104,11 @@ def test_features_of_draws_have_the_weighted_covariance(seed, count, draws):
     rng = np.random.default_rng(seed)
     mean, variance = rng.standard_normal((count, draws)), rng.random((count, draws)) + 0.1
     weights = rng.dirichlet(np.ones(draws))
-    features = GaussianSamples(mean, variance, np.log(weights), draws_id="d", ids_N=range(5, 5 + count)).features()
+    features = GaussianSamples(mean, variance, np.log(weights), draws_id="d", ids=range(5, 5 + count)).features()
     covariance = mean @ (np.diag(weights) - np.outer(weights, weights)) @ mean.T
     assert np.allclose(features.features_N_D @ features.features_N_D.T, covariance, atol=1e-12)
     assert np.allclose(features.noise_N, variance @ weights, atol=1e-12)
-    assert features.ids_N.tolist() == list(range(5, 5 + count))
+    assert features.ids.tolist() == list(range(5, 5 + count))
     assert features.draws_id == "d"
 
 
@@ -122,8 +122,8 @@ def beliefs():
     rng = np.random.default_rng(0)
     ids = [50, 10, 40, 20, 30]
     return [
-        GaussianFeatures(rng.standard_normal((5, 3)), rng.random(5) + 0.1, draws_id="d", ids_N=ids),
-        GaussianSamples(rng.standard_normal((5, 3)), rng.random((5, 3)) + 0.1, draws_id="d", ids_N=ids),
+        GaussianFeatures(rng.standard_normal((5, 3)), rng.random(5) + 0.1, draws_id="d", ids=ids),
+        GaussianSamples(rng.standard_normal((5, 3)), rng.random((5, 3)) + 0.1, draws_id="d", ids=ids),
     ]
 
 

@@ -15,7 +15,7 @@ from natsel.data.contents import fingerprint_of
 
 def belief(count: int, start: int = 0, seed: int = 0, dtype=torch.float32) -> natsel.CategoricalSamples:
     logits = torch.randn(count, 4, 3, generator=torch.Generator().manual_seed(seed + start), dtype=dtype)
-    return natsel.CategoricalSamples.from_logits(logits, ids_N=torch.arange(start, start + count), draws_id="draws")
+    return natsel.CategoricalSamples.from_logits(logits, ids=torch.arange(start, start + count), draws_id="draws")
 
 
 def parts(*starts: int) -> list[natsel.CategoricalSamples]:
@@ -36,8 +36,8 @@ def same(one, other) -> bool:
         parts(0, 5, 10),
         [belief(3), belief(1, 3), belief(7, 4)],
         [belief(2, dtype=torch.float64), belief(2, 2, dtype=torch.float64)],
-        [natsel.GaussianSamples(torch.randn(3, 2), torch.ones(3, 2), ids_N=[4, 5, 6]) for _ in range(2)],
-        [natsel.GaussianFeatures(torch.randn(3, 2).double(), 0.5, ids_N=[9, 5, 6]) for _ in range(2)],
+        [natsel.GaussianSamples(torch.randn(3, 2), torch.ones(3, 2), ids=[4, 5, 6]) for _ in range(2)],
+        [natsel.GaussianFeatures(torch.randn(3, 2).double(), 0.5, ids=[9, 5, 6]) for _ in range(2)],
     ],
     ids=["one", "three", "ragged", "double", "gaussian", "features"],
 )
@@ -56,7 +56,7 @@ def test_a_spilled_belief_serves_like_any_other(tmp_path):
     whole = belief(40)
     mapped = write_shards(tmp_path, [whole[:15], whole[15:40]]).belief()
     first, second = (natsel.select("batchbald", each, k=4) for each in (whole, mapped))
-    assert first.indices.tolist() == second.indices.tolist()
+    assert first.ids.tolist() == second.ids.tolist()
 
 
 def test_reading_maps_and_never_copies_or_changes_files(tmp_path):
@@ -108,7 +108,7 @@ def test_a_killed_writer_goes_on_where_it_was(tmp_path, monkeypatch):
         calls.clear()
         found = write_shards(folder, makers, key="model")
         assert len(calls) == 3 - (limit >= 4) - (limit >= 7) - (limit >= 10)
-        assert found.belief().ids_N.tolist() == list(range(15))
+        assert found.belief().ids.tolist() == list(range(15))
 
 
 def test_lost_files_are_made_again(tmp_path):
@@ -145,12 +145,12 @@ def test_shards_of_two_models_do_not_mix(tmp_path):
 def test_stale_joins_are_thrown_away(tmp_path):
     write_shards(tmp_path, parts(0, 5)).belief()
     (tmp_path / "manifest.json").unlink()
-    assert write_shards(tmp_path, parts(20, 25)).belief().ids_N.tolist() == list(range(20, 30))
+    assert write_shards(tmp_path, parts(20, 25)).belief().ids.tolist() == list(range(20, 30))
 
 
 def test_more_shards_than_before_are_added(tmp_path):
     write_shards(tmp_path, parts(0, 5)).belief()
-    assert write_shards(tmp_path, parts(0, 5, 10)).belief().ids_N.tolist() == list(range(15))
+    assert write_shards(tmp_path, parts(0, 5, 10)).belief().ids.tolist() == list(range(15))
 
 
 def test_damaged_folders_are_refused(tmp_path):

@@ -128,5 +128,5 @@ def test_targets_on_another_device_are_moved(belief, name):
     expected = natsel.select(name, belief, 2, targets=Targets(belief, labels=[0, 1, 1]))
     for pool, targets in ((belief.to("cuda"), belief), (belief, belief.to("cuda"))):
         found = natsel.select(name, pool, 2, targets=Targets(targets, labels=[0, 1, 1]))
-        assert found.indices.tolist() == expected.indices.tolist()
+        assert found.ids.tolist() == expected.ids.tolist()
         torch.testing.assert_close(found.scores, expected.scores, rtol=1e-6, atol=1e-9)

@@ -25,7 +25,7 @@ def test_points_held_count_as_taken():
     found = natsel.select(PLAIN, pool, 3, given=held)
     state_scores = natsel.score(PLAIN, pool, given=held)
     assert (state_scores < natsel.score(PLAIN, pool)).all()
-    rows = torch.cat([held.features_N_D, pool.features_N_D[found.indices]])
+    rows = torch.cat([held.features_N_D, pool.features_N_D[found.ids]])
     joint = [torch.logdet(torch.eye(len(r), dtype=torch.float64) + r @ r.T / 0.1) for r in (rows, rows[:6])]
     assert found.total == pytest.approx(float(joint[0] - joint[1]))
     assert found.scores[0] == pytest.approx(float(state_scores.max()))
@@ -34,7 +34,7 @@ def test_points_held_count_as_taken():
 def test_nothing_held_is_nothing_given():
     pool = made(0, 10)
     assert (
-        natsel.select(PLAIN, pool, 3, given=pool[[]]).indices.tolist() == natsel.select(PLAIN, pool, 3).indices.tolist()
+        natsel.select(PLAIN, pool, 3, given=pool[[]]).ids.tolist() == natsel.select(PLAIN, pool, 3).ids.tolist()
     )
 
 
@@ -102,7 +102,7 @@ def test_the_command_line_reads_points_held(tmp_path, capsys):
         files += ["--targets", str(tmp_path / "aims.npz")] if Argument.TARGETS in needs_everywhere(objective) else []
         assert main([*asked, "-m", method, *files]) == 0
         expected = natsel.select(natsel.Method(objective, Greedy()), pool, 4, **options)
-        assert json.loads(capsys.readouterr().out)["indices"] == expected.indices.tolist()
+        assert json.loads(capsys.readouterr().out)["ids"] == expected.ids.tolist()
     assert main([*asked, "-m", "logdet-cmi", "--targets", str(tmp_path / "aims.npz")]) == 2
     said = "given: LogDetCMI asks what points add to others; pass the belief about those as given= (--given)"
     assert said in capsys.readouterr().err

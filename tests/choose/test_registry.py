@@ -151,7 +151,7 @@ def test_every_method_runs_on_the_beliefs_it_names(name):
             asked["given"] = belief[3:4]
         if kind in method.beliefs:
             selection = natsel.select(name, belief, k=3, **asked)
-            assert len(set(selection.indices.tolist())) == 3
+            assert len(set(selection.ids.tolist())) == 3
         else:
             with pytest.raises(ValueError, match=rf"^belief: \w+ cannot be read from {kind.__name__}; it can from "):
                 natsel.select(name, belief, k=3, **asked)

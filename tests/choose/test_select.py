@@ -3,6 +3,8 @@
 import math
 import re
 import warnings
+from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -63,7 +65,7 @@ def test_small_scores_in_float32_pick_what_float64_would(name, disagreement):
     rounded = CategoricalSamples.from_logits(logits)
     exact = CategoricalSamples.from_logits(rounded.log_probs_N_K_C.double())
     assert rounded.log_probs_N_K_C.dtype == torch.float32
-    assert natsel.select(name, rounded, k=100).indices.tolist() == natsel.select(name, exact, k=100).indices.tolist()
+    assert natsel.select(name, rounded, k=100).ids.tolist() == natsel.select(name, exact, k=100).ids.tolist()
 
 
 @pytest.mark.parametrize("name", ["entropy", "variation-ratio", "margin"])
@@ -100,20 +102,18 @@ def test_golden_greedy_batches(case, dtype, tolerance):
     assert selection.scores.tolist() == pytest.approx(expected["gains"], abs=tolerance)
     assert selection.total == pytest.approx(expected["cumulative"][-1], abs=tolerance)
     decisive = 1e-9 if dtype == torch.float64 else 1e-4
-    for found, index, margin in zip(
-        selection.indices, expected["indices"], expected["margin_to_runner_up"], strict=True
-    ):
+    for found, index, margin in zip(selection.ids, expected["indices"], expected["margin_to_runner_up"], strict=True):
         if decisive < margin < math.inf:
             assert found == index
-    assert len(set(selection.indices.tolist())) == expected["k"]
-    assert not set(selection.indices.tolist()) & set(expected["exclude"])
+    assert len(set(selection.ids.tolist())) == expected["k"]
+    assert not set(selection.ids.tolist()) & set(expected["exclude"])
 
 
 @pytest.mark.parametrize("case", [name for name, case in GREEDY.items() if "best_batch" in case["expected"]])
 def test_golden_best_batches(case):
     for k, best in GREEDY[case]["expected"]["best_batch"].items():
         selection = natsel.select("best-bald", belief_of(GREEDY[case]), k=int(k))
-        assert selection.indices.tolist() == best["points"]
+        assert selection.ids.tolist() == best["points"]
         assert selection.total == pytest.approx(best["value"], abs=1e-10)
 
 
@@ -124,13 +124,13 @@ def test_golden_values_of_sets(case):
     for row in GREEDY[case]["expected"]["sets"]:
         selection = natsel.select("batchbald", belief[row["points"]], k=len(row["points"]))
         assert selection.total == pytest.approx(row["batchbald"], abs=1e-10)
-        assert sorted(selection.indices.tolist()) == sorted(row["points"])
+        assert sorted(selection.ids.tolist()) == sorted(row["points"])
 
 
 def test_golden_duplicates_fool_top_k_but_not_greedy():
     belief = belief_of(GREEDY["fixture_four_points"])
-    assert natsel.select("bald", belief, k=2).indices.tolist() == [0, 1]
-    assert natsel.select("batchbald", belief, k=2).indices.tolist() == [0, 2]
+    assert natsel.select("bald", belief, k=2).ids.tolist() == [0, 1]
+    assert natsel.select("batchbald", belief, k=2).ids.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -141,7 +141,7 @@ def test_golden_underflow_point_sixty_times(dtype):
     probs = torch.cat([copies, torch.tensor([inputs["candidate_probs_K_C"]], dtype=torch.float64)])
     belief = CategoricalSamples.from_probs(probs.to(dtype))
     selection = natsel.select("batchbald", belief, k=61)
-    assert selection.indices[0] == 60
+    assert selection.ids[0] == 60
     assert bool(selection.scores.isfinite().all())
     assert bool((selection.scores >= 0).all())
     assert float(natsel.score("bald", belief)[60]) <= selection.total < math.log(3)
@@ -160,12 +160,12 @@ def test_a_single_draw_is_warned_about():
 def test_indices_are_ids_of_the_users_data():
     belief = random_belief()
     ids = torch.arange(12) * 10 + 5
-    named = CategoricalSamples(belief.log_probs_N_K_C, ids_N=ids)
+    named = CategoricalSamples(belief.log_probs_N_K_C, ids=ids)
     for name in ("bald", "batchbald", "power-bald", "random"):
         plain, shifted = (natsel.select(name, b, k=4) for b in (belief, named))
-        assert shifted.indices.tolist() == [10 * index + 5 for index in plain.indices.tolist()]
-        assert shifted.indices.dtype == np.int64
-    assert natsel.select("bald", named[3:], k=9).indices.min() >= 35
+        assert shifted.ids.tolist() == [10 * index + 5 for index in plain.ids.tolist()]
+        assert shifted.ids.dtype == np.int64
+    assert natsel.select("bald", named[3:], k=9).ids.min() >= 35
 
 
 def test_the_pool_may_come_in_any_order():
@@ -173,7 +173,7 @@ def test_the_pool_may_come_in_any_order():
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
     for name in ("bald", "batchbald", "entropy", "margin"):
         a, b = (natsel.select(name, pool, k=5) for pool in (belief, belief[order]))
-        assert a.indices.tolist() == b.indices.tolist()
+        assert a.ids.tolist() == b.ids.tolist()
 
 
 @pytest.mark.parametrize("k", [3, np.int64(3), np.uint8(3), torch.tensor(3)])
@@ -212,11 +212,11 @@ def asked(name, belief):
 def test_none_and_all_of_the_pool(name):
     belief = random_belief(count=5)
     nothing = natsel.select(name, belief, k=0, **asked(name, belief))
-    assert nothing.indices.tolist() == []
+    assert nothing.ids.tolist() == []
     assert nothing.scores.shape == (0,)
     assert nothing.total == 0.0
     everything = natsel.select(name, belief, k=5, **asked(name, belief))
-    assert sorted(everything.indices.tolist()) == [0, 1, 2, 3, 4]
+    assert sorted(everything.ids.tolist()) == [0, 1, 2, 3, 4]
 
 
 EXCLUDED = {
@@ -237,7 +237,7 @@ EXCLUDED = {
 @pytest.mark.parametrize("exclude", EXCLUDED.values(), ids=EXCLUDED.keys())
 def test_excluded_ids_are_left_out(exclude):
     selection = natsel.select("batchbald", random_belief(), k=10, exclude=exclude)
-    assert sorted(selection.indices.tolist()) == [0, 2, 3, 4, 5, 6, 8, 9, 10, 11]
+    assert sorted(selection.ids.tolist()) == [0, 2, 3, 4, 5, 6, 8, 9, 10, 11]
 
 
 def test_a_selection_can_be_excluded_and_so_can_nothing():
@@ -246,19 +246,36 @@ def test_a_selection_can_be_excluded_and_so_can_nothing():
     second = natsel.select("batchbald", belief, k=8, exclude=first)
     assert sorted([*first, *second]) == list(range(12))
     for nothing in (None, [], (), set(), np.array([]), torch.tensor([])):
-        assert natsel.select("bald", belief, k=12, exclude=nothing).indices.shape == (12,)
+        assert natsel.select("bald", belief, k=12, exclude=nothing).ids.shape == (12,)
 
 
 def test_exclude_means_ids_not_positions():
-    belief = random_belief(ids_N=torch.arange(12) + 100)
+    belief = random_belief(ids=torch.arange(12) + 100)
     assert len(natsel.select("bald", belief, k=12, exclude=[0, 1])) == 12
-    assert 103 not in natsel.select("bald", belief, k=11, exclude=[103]).indices
+    assert 103 not in natsel.select("bald", belief, k=11, exclude=[103]).ids
 
 
 @pytest.mark.parametrize("exclude", [[True] * 12, torch.zeros(12, dtype=torch.bool), [0.0, 1.0], ["a"], "ab"])
-def test_exclude_wants_integer_ids(exclude):
-    with pytest.raises(ValueError, match=r"^exclude: expected (integers, found .*not a mask|numbers, found)"):
+def test_exclude_wants_ids_of_the_beliefs_kind(exclude):
+    with pytest.raises(ValueError, match=r"^exclude: (expected integers or names, .*not a mask|found 'ab?', but)"):
         natsel.select("bald", random_belief(), k=1, exclude=exclude)
+
+
+def test_ids_may_be_names_paths_or_uuids():
+    plain = random_belief()
+    first = natsel.select("batchbald", plain, k=3, exclude=[4]).ids
+    for ids in (
+        [f"scan {n}.png" for n in range(12)],
+        [Path(str(n)) for n in range(12)],
+        [UUID(int=n) for n in range(12)],
+        [(n, "left") for n in range(12)],
+        list(np.arange(12).astype("M8[D]")),
+    ):
+        named = plain.with_ids(ids)
+        found = natsel.select("batchbald", named, k=3, exclude=[ids[4], str(ids[4])])
+        assert list(found) == [ids[n] for n in first]
+        assert [pick.id for pick in found.explain().picks] == list(found)
+        assert list(named[3:5].ids) == ids[3:5]
 
 
 @pytest.mark.parametrize("exclude", [[[0, 1], [2, 3]], np.zeros((2, 2), dtype=np.int64), torch.tensor([[1]])])
@@ -270,7 +287,7 @@ def test_exclude_is_one_list(exclude):
 def test_excluded_ids_beyond_64_bits_are_refused():
     wrapped = np.array([(1 << 64) - 5], dtype=np.uint64)  # −5 as a signed number
     with pytest.raises(ValueError, match=r"^exclude: integers must lie in "):
-        natsel.select("bald", random_belief(ids_N=torch.arange(12) - 8), k=1, exclude=wrapped)
+        natsel.select("bald", random_belief(ids=torch.arange(12) - 8), k=1, exclude=wrapped)
 
 
 @pytest.mark.parametrize("exclude", [5, np.int64(5), np.array(5), torch.tensor(5)])
@@ -280,7 +297,7 @@ def test_a_single_excluded_id_is_taken_or_refused_by_name(exclude):
     except ValueError as why:
         assert str(why).startswith("exclude: ")  # noqa: PT017
     else:
-        assert 5 not in selection.indices
+        assert 5 not in selection.ids
 
 
 @settings(deadline=None, max_examples=40)
@@ -295,9 +312,9 @@ def test_batches_are_distinct_allowed_and_reproducible(name, seed, data):
     k = data.draw(st.integers(0, 8 - len(out)))
     options = {"k": k, "exclude": out, "seed": seed, **asked(name, belief)}
     first, again = (natsel.select(name, belief, **options) for _ in range(2))
-    assert len(set(first.indices.tolist())) == k
-    assert not set(first.indices.tolist()) & out
-    assert first.indices.tolist() == again.indices.tolist()
+    assert len(set(first.ids.tolist())) == k
+    assert not set(first.ids.tolist()) & out
+    assert first.ids.tolist() == again.ids.tolist()
     assert bool(first.scores.isfinite().all())
     assert first.scores.shape == (k,)
     assert first.method is METHODS[name]
@@ -307,7 +324,7 @@ def test_seeds_are_integers_or_generators():
     belief = random_belief()
     by_number = natsel.select("power-bald", belief, k=5, seed=7)
     for seed in (np.int64(7), torch.Generator().manual_seed(7)):
-        assert natsel.select("power-bald", belief, k=5, seed=seed).indices.tolist() == by_number.indices.tolist()
+        assert natsel.select("power-bald", belief, k=5, seed=seed).ids.tolist() == by_number.ids.tolist()
     generator = torch.Generator().manual_seed(7)
     batches = {tuple(natsel.select("random", belief, k=5, seed=generator)) for _ in range(5)}
     assert len(batches) > 1  # a generator moves on
@@ -397,9 +414,7 @@ def test_known_labels_choose_points():
     belief = random_belief()
     labels = [n % 4 for n in range(12)]
     best = natsel.select("surprise", belief, k=3, labels=labels)
-    assert (
-        best.indices.tolist() == natsel.score("surprise", belief, labels=labels).argsort(descending=True)[:3].tolist()
-    )
+    assert best.ids.tolist() == natsel.score("surprise", belief, labels=labels).argsort(descending=True)[:3].tolist()
 
 
 # Beliefs and methods.
@@ -442,7 +457,7 @@ def test_method_values_work_wherever_names_do():
         natsel.select("power-bald", belief, k=4),
         natsel.select(Method(EIG(), Power(beta=8)), belief, k=4),
     )
-    assert named.indices.tolist() == built.indices.tolist()
+    assert named.ids.tolist() == built.ids.tolist()
     assert built.method.name == "unnamed"
     assert torch.equal(natsel.score(Method(EIG(), TopK()), belief), natsel.score("bald", belief))
 
@@ -455,7 +470,7 @@ def test_rows_must_be_positive(rows):
 
 def test_few_rows_still_fill_the_batch():
     selection = natsel.select(Method(EIG(rows=1), Greedy()), random_belief(), k=6)
-    assert len(set(selection.indices.tolist())) == 6
+    assert len(set(selection.ids.tolist())) == 6
     assert selection.total <= math.log(5) + 1e-9
 
 
@@ -474,7 +489,7 @@ def test_scores_are_one_a_point_and_the_selection_repeats_them():
         score_N = natsel.score(name, belief)
         assert score_N.shape == (12,)
         selection = natsel.select(name, belief, k=12)
-        assert torch.equal(selection.scores, score_N[selection.indices])
+        assert torch.equal(selection.scores, score_N[selection.ids])
         assert bool((selection.scores.diff() <= 0).all())
         assert selection.total == pytest.approx(float(score_N.sum()))
 
@@ -491,7 +506,7 @@ def test_progress_is_told_of_every_pick():
         natsel.select("batchbald", random_belief(), k=5, progress=lambda _: None),
         natsel.select("batchbald", random_belief(), k=5),
     )
-    assert with_it.indices.tolist() == without.indices.tolist()
+    assert with_it.ids.tolist() == without.ids.tolist()
 
 
 def test_stochastic_batches_carry_their_probability():

@@ -16,16 +16,16 @@ from natsel.information import joint_mutual_information
 def random_belief(seed=0, count=20, draws=6, classes=4):
     generator = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(count, draws, classes, generator=generator, dtype=torch.float64)
-    return CategoricalSamples.from_logits(logits, ids_N=torch.arange(count) + 1000)
+    return CategoricalSamples.from_logits(logits, ids=torch.arange(count) + 1000)
 
 
 def test_a_selection_is_a_sequence_of_ids():
     selection = natsel.select("batchbald", random_belief(), k=5)
     assert len(selection) == 5
-    assert list(selection) == selection.indices.tolist()
+    assert list(selection) == selection.ids.tolist()
     assert all(type(index) is int for index in selection)
-    assert selection.indices[0] in selection
-    assert isinstance(selection.indices, np.ndarray)
+    assert selection.ids[0] in selection
+    assert isinstance(selection.ids, np.ndarray)
     assert len(natsel.select("batchbald", random_belief(), k=0)) == 0
 
 
@@ -38,8 +38,8 @@ def test_a_selection_cannot_be_changed():
 def test_the_ids_are_a_copy():
     belief = random_belief()
     selection = natsel.select("bald", belief, k=2)
-    selection.indices[:] = 0
-    assert belief.ids_N.tolist() == list(range(1000, 1020))
+    selection.ids[:] = 0
+    assert belief.ids.tolist() == list(range(1000, 1020))
 
 
 def test_scores_and_total_live_on_the_cpu_in_double():
@@ -143,9 +143,9 @@ def test_gaussian_batches_explain_themselves(make):
 
 def test_explaining_does_not_change_the_selection():
     selection = natsel.select("power-bald", random_belief(), k=4, seed=3)
-    before = selection.indices.copy(), selection.scores.clone()
+    before = selection.ids.copy(), selection.scores.clone()
     assert str(selection.explain()) == str(selection.explain())
-    assert np.array_equal(selection.indices, before[0])
+    assert np.array_equal(selection.ids, before[0])
     assert torch.equal(selection.scores, before[1])
 
 

@@ -1,18 +1,21 @@
 """The pool: ids name data for good, states move in O(k), answers stay hidden, and bad input changes nothing."""
 
+from pathlib import Path
+from uuid import UUID
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.data import Examples, Pool
+from natsel.data import Examples, Pool, load
 
 ANIMALS = ("cat", "dog", "fox")
 
 
 def test_default_ids_are_the_rows():
-    pool = Pool(np.arange(4)[:, None], [0, 1, 2, 0])
+    pool = Pool(np.arange(4)[:, None], answers=[0, 1, 2, 0])
     assert pool.ids.tolist() == [0, 1, 2, 3]
     assert pool.position_of([3, 0]).tolist() == [3, 0]
     assert pool.inputs_of(torch.tensor([2, 0])).tolist() == [[2], [0]]
@@ -57,18 +60,18 @@ def test_ignoring_and_releasing():
 
 
 def test_answers_are_for_oracles_only():
-    pool = Pool.of(Examples(np.zeros((3, 1)), [2, -1, 0]))
+    pool = Pool.with_answers(Examples(np.zeros((3, 1)), [2, -1, 0]))
     assert pool.answers([0, 1]) == [2, None]
     assert pool.classes == ("0", "1", "2")
     assert len(pool.labelled()) == 0
     with pytest.raises(ValueError, match="0 has no label yet"):
         pool.labels_of([0])
-    with pytest.raises(ValueError, match="knows no answers"):
+    with pytest.raises(ValueError, match="answers: the pool knows none"):
         Pool(np.zeros((3, 1))).answers([0])
 
 
 def test_regression_labels_are_floats():
-    pool = Pool(np.zeros((3, 1)), [0.5, np.nan, 2.0])
+    pool = Pool(np.zeros((3, 1)), answers=[0.5, np.nan, 2.0])
     assert pool.regression
     assert pool.answers([0, 1, 2]) == [0.5, None, 2.0]
     pool.label([0, 2], [1, 0.5])
@@ -93,16 +96,16 @@ def test_the_first_label_tells_the_kind_where_nothing_else_does():
         ([9], [0], "ids: 9 is not in the pool"),
         ([-1], [0], "ids: -1 is not in the pool"),
         ([0, 0], [0, 1], "ids: 0 appears twice"),
-        ([0.0], [0], "expected a list of integers"),
-        ([True], [0], "expected a list of integers"),
-        ([[0]], [0], "expected a list of integers"),
+        ([0.0], [0], "expected integers or names, found float64"),
+        ([True], [0], "expected integers or names, found bool"),
+        ([[0]], [0], "expected a list of ids, found shape"),
         ([0, 1], [0], "one label for each of 2 ids, found 1"),
         ([0], [3], "found class 3, but there are 3 classes"),
         ([0], [-1], "values: found no label for an id .* set it aside: pool.ignore"),
         ([0], [None], "values: found no label for an id .* set it aside: pool.ignore"),
         ([0], [np.nan], "values: found no label for an id .* set it aside: pool.ignore"),
         ([0], [0.5], "expected classes, found 0.5"),
-        ([0], ["dgo"], "did you mean 'dog'"),
+        ([0], ["dgo"], r"did you mean 'dog'\?; if it is new, call pool.add_classes\(\['dgo'\]\) first"),
         ([0], [[0]], "one label each, found shape"),
     ],
 )
@@ -119,16 +122,18 @@ def test_bad_labels_are_refused_and_change_nothing(ids, values, message, custom)
 def test_more_refusals():
     with pytest.raises(ValueError, match="ids: 5 appears twice"):
         Pool(np.zeros((3, 1)), ids=[5, 1, 5])
-    with pytest.raises(ValueError, match="an integer for each of 3 inputs"):
+    with pytest.raises(ValueError, match="ids: expected one for each of 3 points, found 2"):
         Pool(np.zeros((3, 1)), ids=[1, 2])
-    with pytest.raises(ValueError, match="an integer for each of 3 inputs"):
-        Pool(np.zeros((3, 1)), ids=["a", "b", "c"])
-    with pytest.raises(ValueError, match="one number each, found shape"):
-        Pool(np.zeros((3, 1)), np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="the pool has none"):
-        Pool(np.zeros((3, 1))).label([0], ["cat"])
+    with pytest.raises(ValueError, match="answers: expected one for each of 3 inputs, found shape"):
+        Pool(np.zeros((3, 1)), answers=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="labels: expected one for each of 3 inputs, found 2"):
+        Pool(np.zeros((3, 1)), labels=[0, 1])
+    numbers = Pool(np.zeros((3, 1)))
+    numbers.label([1], [0])
+    with pytest.raises(ValueError, match="classes: 'cat' is a name, but labels so far are numbers"):
+        numbers.label([0], ["cat"])
     with pytest.raises(ValueError, match="values: found inf"):
-        Pool(np.zeros((3, 1)), [0.5, 1.5, 2.5]).label([0], [np.inf])
+        Pool(np.zeros((3, 1)), answers=[0.5, 1.5, 2.5]).label([0], [np.inf])
 
 
 @pytest.mark.parametrize(
@@ -158,14 +163,14 @@ def test_ids_beyond_64_bits_are_refused_and_never_wrap_around(ids):
 )
 def test_labels_beyond_64_bits_are_refused_and_never_unknown(labels):
     for classes in ((), ANIMALS):
-        with pytest.raises(ValueError, match=r"^labels: integers must lie in "):
-            Pool(np.zeros((2, 1)), labels, classes=classes)
+        with pytest.raises(ValueError, match=r"^answers: integers must lie in "):
+            Pool(np.zeros((2, 1)), answers=labels, classes=classes)
 
 
 def test_floats_that_skip_whole_numbers_are_no_classes():
     for number in (1e19, -1e19, 2.0**53 + 2):
-        with pytest.raises(ValueError, match=r"^labels: expected classes, found "):
-            Pool(np.zeros((2, 1)), [0.0, number], regression=False)
+        with pytest.raises(ValueError, match=r"^answers: expected classes, found "):
+            Pool(np.zeros((2, 1)), answers=[0.0, number], regression=False)
 
 
 def test_nothing_is_allowed_everywhere():
@@ -255,7 +260,7 @@ def test_updates_cost_what_they_change_not_what_there_is():
 
 
 def test_regression_is_said_and_then_whole_and_negative_labels_are_numbers():
-    pool = Pool(np.zeros((4, 1)), [-1, 2, None, -3], regression=True)
+    pool = Pool(np.zeros((4, 1)), answers=[-1, 2, None, -3], regression=True)
     assert pool.regression
     assert pool.classes == ()
     assert pool.answers([0, 1, 2, 3]) == [-1.0, 2.0, None, -3.0]
@@ -264,7 +269,7 @@ def test_regression_is_said_and_then_whole_and_negative_labels_are_numbers():
     assert bare.labels_of([0, 1]).dtype == np.float64
     bare.label(2, 1.5)
     assert bare.labelled().labels.tolist() == [1.0, -1.0, 1.5]
-    assert Pool.of(Examples(np.zeros((2, 1)), [-2, 3]), regression=True).answers([0]) == [-2.0]
+    assert Pool.with_answers(Examples(np.zeros((2, 1)), [-2, 3]), regression=True).answers([0]) == [-2.0]
     for gap in (None, np.nan):
         with pytest.raises(ValueError, match=r"found no label for an id \(None or NaN\)"):
             bare.label(0, gap)
@@ -279,22 +284,22 @@ def test_a_regressor_settles_what_whole_labels_left_open():
     assert pool.labelled().labels.tolist() == [1.0, 2.0, 1.5]
     assert pool.fingerprint() == fingerprint
     with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
-        Pool(np.zeros((3, 1)), [-1, -2, 3]).expect_numbers()
-    classes = Pool(np.zeros((3, 1)), [0, 1, 2])
+        Pool(np.zeros((3, 1)), answers=[-1, -2, 3]).expect_numbers()
+    classes = Pool(np.zeros((3, 1)), answers=[0, 1, 2])
     classes.expect_numbers()  # harmless, and its journals know it by its classes
     assert classes.classes == ("0", "1", "2")
 
 
 def test_classes_are_said_too_and_what_contradicts_is_refused():
-    assert Pool(np.zeros((2, 1)), [1.0, np.nan], regression=False).answers([0, 1]) == [1, None]
-    with pytest.raises(ValueError, match=r"labels: expected classes, found 0.5; .*regression=True"):
-        Pool(np.zeros((2, 1)), [1.0, 0.5], regression=False)
+    assert Pool(np.zeros((2, 1)), answers=[1.0, np.nan], regression=False).answers([0, 1]) == [1, None]
+    with pytest.raises(ValueError, match=r"answers: expected classes, found 0.5; .*regression=True"):
+        Pool(np.zeros((2, 1)), answers=[1.0, 0.5], regression=False)
     with pytest.raises(ValueError, match=r"values: expected classes, found 1.5"):
         Pool(np.zeros((2, 1)), regression=False).label(0, 1.5)
     with pytest.raises(ValueError, match="classes: there are none among real numbers"):
         Pool(np.zeros((2, 1)), classes=ANIMALS, regression=True)
-    with pytest.raises(ValueError, match="labels: expected real numbers, found 'cat'"):
-        Pool(np.zeros((2, 1)), ["cat", 1], regression=True)
+    with pytest.raises(ValueError, match="answers: expected real numbers, found 'cat'"):
+        Pool(np.zeros((2, 1)), answers=["cat", 1], regression=True)
     with pytest.raises(ValueError, match=r"values: found -3; classes start at 0, and real numbers need .*regression=T"):
         Pool(np.zeros((2, 1))).label(0, -3)
     with pytest.raises(ValueError, match="if −1 is a real number, make the pool with regression=True"):
@@ -304,8 +309,9 @@ def test_classes_are_said_too_and_what_contradicts_is_refused():
 def test_fingerprints_are_what_they_always_were():
     """Journals name their pools by them: those of today, and those from before all inputs counted."""
     inputs = np.arange(6.0).reshape(3, 2)
-    plain, classes = ("2:ea74d93b2e8b5adf8bfcb0d3180cdf1f", "23da555c08496fe9e676b677f2e4bbdf"), Pool(inputs, [0, 1, 1])
-    for pool in (Pool(inputs), Pool(inputs, [0.5, 1, 1]), Pool(inputs, regression=True)):
+    plain = ("2:ea74d93b2e8b5adf8bfcb0d3180cdf1f", "23da555c08496fe9e676b677f2e4bbdf")
+    classes = Pool(inputs, answers=[0, 1, 1])
+    for pool in (Pool(inputs), Pool(inputs, answers=[0.5, 1, 1]), Pool(inputs, regression=True)):
         assert (pool.fingerprint(), pool.sampled_fingerprint()) == plain
     assert classes.fingerprint() == "2:834379396883e7d70ce310f93f424c32"
     assert classes.sampled_fingerprint() == "235277406f32f7825f4e84a684c40083"
@@ -317,8 +323,8 @@ def test_class_numbers_that_can_only_be_slips_are_refused_by_name(number):
     with pytest.raises(ValueError, match=rf"values: found class {number} for id 107, and 60 points .* 0\.\.999; check"):
         pool.label([105, 107], [0, number])
     assert len(pool.labelled_ids) == 0
-    with pytest.raises(ValueError, match=rf"labels: found class {number} in row 1"):
-        Pool(np.zeros((3, 1)), [0, number, 1])
+    with pytest.raises(ValueError, match=rf"answers: found class {number} in row 1"):
+        Pool(np.zeros((3, 1)), answers=[0, number, 1])
     numbers = Pool(np.zeros((60, 1)), regression=True)
     numbers.label([3], [number])
     assert numbers.labels_of([3]).tolist() == [number]
@@ -330,4 +336,100 @@ def test_larger_pools_and_names_allow_more_classes():
         Pool(np.zeros((2000, 1))).label([0], [2000])
     named = Pool(np.zeros((3, 1)), classes=[f"class {number}" for number in range(5000)])
     named.label([0], [4999])
-    assert Pool(np.zeros((3, 1)), [0, 999, 1]).classes[-1] == "999"
+    assert Pool(np.zeros((3, 1)), answers=[0, 999, 1]).classes[-1] == "999"
+
+
+# Labels that people have, and ids as they have them.
+
+
+def test_gaps_among_labels_are_the_points_to_ask_about():
+    for labels, classes in (
+        (["cat", None, "dog", None], ("cat", "dog")),
+        (np.array([0, -1, 1, -1]), ()),
+        (np.array([0.0, np.nan, 1.0, np.nan]), ()),  # what a table makes of whole numbers with gaps
+    ):
+        pool = Pool(np.zeros((4, 1)), labels)
+        assert pool.labelled_ids.tolist() == [0, 2]
+        assert pool.labels_of([0, 2]).tolist() == [0, 1]
+        assert (pool.regression, pool.classes) == (False, classes)
+    prices = Pool(np.zeros((3, 1)), [1.5, None, 2.0])
+    assert prices.regression
+    assert prices.labelled().labels.tolist() == [1.5, 2.0]
+    both = Pool(np.zeros((3, 1)), labels=["dog", None, None], answers=["dog", "cat", "fox"])
+    assert (both.classes, both.answers([1, 2]), both.labels_of([0]).tolist()) == (("cat", "dog", "fox"), [0, 2], [1])
+
+
+def test_a_classifier_never_learns_from_numbers_and_a_regressor_may():
+    floats = Pool(np.zeros((3, 1)), answers=[2.0, 0.0, 1.0])
+    assert floats.regression
+    floats.expect_classes()
+    assert (floats.regression, floats.answers([0]), floats.classes) == (False, [2], ("0", "1", "2"))
+    gaps = Pool(np.zeros((3, 1)), [2.0, np.nan, 1.0])
+    gaps.expect_numbers()
+    assert gaps.labelled().labels.dtype == np.float64
+    answers = Pool(np.zeros((3, 1)), answers=[2.0, np.nan, -1.0])
+    assert answers.answers([0, 1]) == [2, None]
+    answers.expect_numbers()
+    assert answers.answers([0, 1, 2]) == [2.0, None, -1.0]
+    for numbers in (Pool(np.zeros((2, 1)), [0.5, 1.0]), Pool(np.zeros((2, 1)), answers=[0.5, 1.0])):
+        with pytest.raises(ValueError, match=r"pool: the model predicts classes, but its labels .* such as 0.5; use a"):
+            numbers.expect_classes()
+    with pytest.raises(ValueError, match="but it was made with regression=True"):
+        Pool(np.zeros((2, 1)), regression=True).expect_classes()
+
+
+def test_new_names_become_classes_unless_classes_were_said():
+    pool = Pool(np.zeros((4, 1)))
+    pool.label([0, 1], ["fox", "dog"])
+    pool.label([2], ["ant"])
+    assert pool.classes == ("dog", "fox", "ant")
+    assert pool.labelled().labels.tolist() == [1, 0, 2]
+    pool.number_classes_as(["ant", "dog", "fox"])
+    assert pool.labelled().labels.tolist() == [2, 1, 0]
+    pool.label([3], ["fox"])
+    assert pool.labels_of([3]).tolist() == [2]
+    said = Pool(np.zeros((2, 1)), classes=ANIMALS)
+    said.add_classes(["owl", "cat"])
+    said.label([0], ["owl"])
+    assert said.labels_of([0]).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [["c.png", "a.png", "b.png"], [Path("x/c"), Path("a"), Path("b")], [UUID(int=n) for n in (9, 1, 4)], ["x", 3, "3"]],
+    ids=["texts", "paths", "uuids", "mixed"],
+)
+def test_ids_are_whatever_the_user_has(ids):
+    pool = Pool(np.arange(3.0)[:, None], ids=ids)
+    assert list(pool.ids) == ids
+    pool.label([ids[2], str(ids[0])], [1, 0])  # a path and its text are one
+    assert list(pool.labelled_ids) == [ids[2], ids[0]]
+    assert pool.inputs_of(ids[2]).tolist() == [[2.0]]
+    assert pool.holds([ids[1], "nobody", 7]).tolist() == [True, False, False]
+    with pytest.raises(ValueError, match="ids: 'nobody' is not in the pool"):
+        pool.label(["nobody"], [0])
+    assert Pool(np.arange(3.0)[:, None], ids=ids[::-1]).fingerprint() != pool.fingerprint()
+
+
+def test_pools_of_what_people_have(tmp_path):
+    (tmp_path / "a.csv").write_text("x,z,kind\n1,2,cat\n3,4,\n5,6,dog\n")
+    pool = Pool(tmp_path / "a.csv", labels="kind")
+    assert (len(pool), pool.labelled_ids.tolist(), pool.classes) == (3, [0, 2], ("cat", "dog"))
+    assert Pool(str(tmp_path / "a.csv"), answers="kind").answers([0, 1, 2]) == [0, None, 1]
+    dataset = torch.utils.data.TensorDataset(torch.arange(6.0).reshape(3, 2), torch.tensor([1, 0, 1]))
+    assert Pool(dataset).labelled().labels.tolist() == [1, 0, 1]
+    simulated = Pool.with_answers(dataset)
+    assert (simulated.answers([2]), len(simulated.labelled_ids)) == ([1], 0)
+    assert simulated.inputs_of([1]).tolist() == [[2.0, 3.0]]
+    assert len(Pool(["a text", "another"])) == 2
+    for wrong, sentence in (
+        (torch.utils.data.DataLoader(dataset), "inputs: found a DataLoader, which deals out batches; pass its data"),
+        ("images", "inputs: there is no file or folder 'images'; check the path, or pass a list of texts"),
+        ((row for row in range(3)), "inputs: found a generator, which has no length"),
+        ({"a": 1}, "inputs: found a dict, which has no order"),
+        (load("digits"), r"inputs: found a whole data set; pass a part of it, as in natsel.Pool\(data.train\)"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            Pool(wrong)
+    with pytest.raises(ValueError, match="labels: 'kind' names a column, but the inputs are no table"):
+        Pool([[1.0]], labels="kind")

@@ -63,4 +63,4 @@ def blobs(count=60, classes=3, seed=0):
 
 
 def pool(count=60, classes=3, seed=0, ids=None):
-    return Pool.of(blobs(count, classes, seed), ids=ids)
+    return Pool.with_answers(blobs(count, classes, seed), ids=ids)

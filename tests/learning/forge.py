@@ -353,7 +353,7 @@ def clients(folder, count, seed, size=160):
         learner = ActiveLearner(Committee(), pool(size), method="batchbald", k=3, store=store, seed=seed, candidates=60)
         mine = []
         while True:
-            batch = learner.ask(chance.randint(1, 5)).indices.tolist()
+            batch = learner.ask(chance.randint(1, 5)).ids.tolist()
             print(json.dumps(["ask", batch, learner.who]), file=file)
             mine += batch
             if not mine:

@@ -95,7 +95,7 @@ def killed(store, **changes):
 
     def work():
         one = learner(store, **changes)
-        os.write(says, json.dumps(one.ask().indices.tolist()).encode())
+        os.write(says, json.dumps(one.ask().ids.tolist()).encode())
         time.sleep(60)
 
     child = forked(work)
@@ -145,7 +145,7 @@ def test_one_client_answers_for_all_that_ended_and_for_none_that_live(tmp_path):
 def test_names_do_not_survive_a_fork(tmp_path):
     """A child has the parent's files, and must take no name from it when it ends."""
     with learner(tmp_path / "run.db") as one:
-        ids = one.ask().indices.tolist()
+        ids = one.ask().ids.tolist()
         child = os.fork()
         if child == 0:
             one._record.names.let_go()
@@ -159,7 +159,7 @@ def test_names_do_not_survive_a_fork(tmp_path):
 
 def test_a_name_ends_with_its_learner(tmp_path):
     one = learner(tmp_path / "run.db")
-    ids = one.ask().indices.tolist()
+    ids = one.ask().ids.tolist()
     two = learner(tmp_path / "run.db")
     two.step()
     assert (one.who, two.who) == ("", "unnamed 2")
@@ -188,7 +188,7 @@ def test_a_name_in_use_may_ask_and_tell_but_not_run(tmp_path):
     with learner(store, who="anna") as one, learner(store, who="anna") as two, learner(store, who="ben") as ben:
         first, second = one.ask(), two.ask()
         assert not set(first) & set(second)
-        two.tell(second.indices, [0, 1, 2, 0])
+        two.tell(second.ids, [0, 1, 2, 0])
         for call in (two.step, lambda: two.run(20)):
             with pytest.raises(ValueError, match=r"who: another live client on .*run.db is called 'anna', and a run"):
                 call()
@@ -244,9 +244,9 @@ def test_one_learner_in_six_threads_chooses_by_its_labels_and_asks_nothing_twice
             for _ in range(8):
                 batch = one.ask()
                 batches.append(batch)
-                one.tell(batch.indices, [answers[id] for id in batch.indices])
+                one.tell(batch.ids, [answers[id] for id in batch.ids])
                 assert one.n_labelled >= 14
-                one.belief(ids=batch.indices)
+                one.belief(ids=batch.ids)
         except BaseException as failure:
             failures.append(failure)
             raise
@@ -258,7 +258,7 @@ def test_one_learner_in_six_threads_chooses_by_its_labels_and_asks_nothing_twice
         thread.join()
     assert failures == []
     assert [warning for batch in batches for warning in batch.warnings] == []
-    assert len({id for batch in batches for id in batch.indices.tolist()}) == 2 * 48
+    assert len({id for batch in batches for id in batch.ids.tolist()}) == 2 * 48
     assert {ask.method for fit in one.history for ask in fit.asks} == {"batchbald"}
     assert one.n_labelled == 12 + 96
     assert all(fit.revision == fit.n_labelled for fit in one.history), "a fit knew other labels than its number names"

@@ -47,7 +47,7 @@ def test_two_labels_for_two_ids_are_no_pair():
 
 
 def test_rejected_junk_teaches_nothing_and_costs_no_labels():
-    one = ActiveLearner(Committee(), Pool.of(mixed()), "random", k=4, seed=2)
+    one = ActiveLearner(Committee(), Pool.with_answers(mixed()), "random", k=4, seed=2)
     assert one.run(16) == "the budget of 16 labels is used"
     assert (one.labelled_ids < 40).all()
     assert one.summary()["n_skipped"] > 0
@@ -55,7 +55,7 @@ def test_rejected_junk_teaches_nothing_and_costs_no_labels():
 
 
 def test_queries_are_a_budget_that_junk_uses():
-    one = ActiveLearner(Committee(), Pool.of(mixed()), "random", k=4, seed=2)
+    one = ActiveLearner(Committee(), Pool.with_answers(mixed()), "random", k=4, seed=2)
     assert one.run(stop=Queries(16)) == "the budget of 16 queries is used"
     assert one.n_labelled + one.summary()["n_skipped"] == 16
     assert one.n_labelled < 16
@@ -65,7 +65,7 @@ def test_queries_are_a_budget_that_junk_uses():
 
 
 def test_the_share_of_junk_in_each_batch_and_so_far():
-    one = ActiveLearner(Committee(), Pool.of(mixed()), "random", k=4, seed=2)
+    one = ActiveLearner(Committee(), Pool.with_answers(mixed()), "random", k=4, seed=2)
     one.run(stop=Queries(20))
     each, so_far = junk_share(one.history, range(40, 60))
     asks = sorted((ask for r in one.history for ask in r.asks), key=lambda ask: ask.number)
@@ -86,7 +86,7 @@ def test_exposed_junk_is_learnt_as_no_class_at_all(kind):
     size = {"draws": 8} if kind is Dropout else {"members": 3}
     watched = Watched(mlp(2, 3), training=Training(max_epochs=40), device="cpu", **size)
     everything = mixed()
-    one = ActiveLearner(watched, Pool.of(everything), "bald", k=4, junk="expose", test=blobs(30, seed=3))
+    one = ActiveLearner(watched, Pool.with_answers(everything), "bald", k=4, junk="expose", test=blobs(30, seed=3))
     one.tell(list(range(12)), one.pool.answers(list(range(12))))
     one.skip([40, 45, 50])
     one.ask()
@@ -96,7 +96,7 @@ def test_exposed_junk_is_learnt_as_no_class_at_all(kind):
     assert np.asarray(seen[-1].inputs[12:]).tolist() == everything.inputs[[40, 45, 50]].tolist()
     assert one.history[-1].n_labelled == 12
     far = one.belief(ids=range(51, 60)).log_probs_N_K_C.exp().mean(1)
-    plain = ActiveLearner(model(kind), Pool.of(mixed()), "bald", k=4)
+    plain = ActiveLearner(model(kind), Pool.with_answers(mixed()), "bald", k=4)
     plain._fitted.model.training = Training(max_epochs=40)
     plain.tell(list(range(12)), plain.pool.answers(list(range(12))))
     sure = plain.belief(ids=range(51, 60)).log_probs_N_K_C.exp().mean(1)
@@ -118,7 +118,7 @@ def test_every_change_of_what_is_taught_is_a_fit_of_its_own():
 def test_exposed_runs_go_on_alike_after_a_kill(tmp_path):
     def life(store, stop):
         with ActiveLearner(
-            model(), Pool.of(mixed()), "bald", k=3, seed=1, store=store, junk="expose", test=blobs(20, seed=3)
+            model(), Pool.with_answers(mixed()), "bald", k=3, seed=1, store=store, junk="expose", test=blobs(20, seed=3)
         ) as one:
             one.run(stop=Queries(stop))
             asks = [(ask.number, ask.seed, ask.picks) for r in one.history for ask in r.asks]
@@ -129,7 +129,7 @@ def test_exposed_runs_go_on_alike_after_a_kill(tmp_path):
         found = life(tmp_path / "cut.db", queries)
     assert found == whole
     with pytest.raises(ValueError, match="junk expose, not None"):
-        ActiveLearner(model(), Pool.of(mixed()), "bald", k=3, seed=1, store=tmp_path / "whole.db")
+        ActiveLearner(model(), Pool.with_answers(mixed()), "bald", k=3, seed=1, store=tmp_path / "whole.db")
 
 
 def test_junk_that_cannot_be_shown_is_refused():
@@ -137,6 +137,6 @@ def test_junk_that_cannot_be_shown_is_refused():
         ActiveLearner(Committee(), pool(), junk="keep")
     with pytest.raises(ValueError, match="junk: 'expose' teaches that no class is likely, found Committee"):
         ActiveLearner(Committee(), pool(), junk="expose")
-    numbers = Pool.of(Examples(np.zeros((4, 1)), np.array([0.5, 1.5, 2.5, 3.5])))
+    numbers = Pool.with_answers(Examples(np.zeros((4, 1)), np.array([0.5, 1.5, 2.5, 3.5])))
     with pytest.raises(ValueError, match="found real numbers"):
         ActiveLearner(model(), numbers, junk="expose")

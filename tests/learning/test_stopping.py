@@ -93,7 +93,7 @@ def test_rules_that_need_what_is_not_there_say_so():
     with pytest.raises(ValueError, match="TargetAccuracy needs the test accuracy; pass test="):
         learner(test=None).run(20, stop=TargetAccuracy(0.9))
     inputs = np.random.default_rng(0).normal(size=(30, 2))
-    numbers = ActiveLearner(Lines(), Pool(inputs, inputs[:, 0]), "bald", k=5)
+    numbers = ActiveLearner(Lines(), Pool(inputs, answers=inputs[:, 0]), "bald", k=5)
     with pytest.raises(ValueError, match="Stabilised compares classes"):
         numbers.run(20, stop=Stabilised())
 

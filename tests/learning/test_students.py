@@ -172,9 +172,9 @@ def read_value(belief, positions):
 def test_greedy_takes_the_largest_difference_first():
     _, _, belief = random_belief(5, points=8)
     found = select(Method(TaughtJEPIG(), Greedy()), belief, 3)
-    assert found.indices[0] == int(score(Method(TaughtJEPIG(), TopK()), belief).argmax())
-    best = max(range(8), key=lambda p: -1e9 if p == found.indices[0] else read_pair(belief, found.indices[0], p))
-    assert found.indices[1] == best
+    assert found.ids[0] == int(score(Method(TaughtJEPIG(), TopK()), belief).argmax())
+    best = max(range(8), key=lambda p: -1e9 if p == found.ids[0] else read_pair(belief, found.ids[0], p))
+    assert found.ids[1] == best
 
 
 def read_pair(belief, first, second):
@@ -185,7 +185,7 @@ def read_pair(belief, first, second):
 def test_beliefs_of_two_models_are_sliced_named_and_checked():
     teacher, others, belief = random_belief(1)
     part = belief.with_ids([5, 6, 7, 8, 9])[[3, 1]]
-    assert part.ids_N.tolist() == [8, 6]
+    assert part.ids.tolist() == [8, 6]
     assert part.teacher.log_probs_N_K_C.equal(teacher.log_probs_N_K_C[[3, 1]])
     assert part.students[1].log_probs_N_K_C.equal(others[1].log_probs_N_K_C[[3, 1]])
     with pytest.raises(ValueError, match="students_N_S_L_C: expected"):

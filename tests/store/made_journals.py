@@ -4,14 +4,14 @@ import sqlite3
 
 import torch
 
-from natsel.store import Acquisition, Ask, Journal, Stop, Terms, schema, writing
+from natsel.store import Acquisition, Ask, Journal, Points, Stop, Terms, schema, writing
 
 TERMS = Terms(pool="some data", method="bald", k=2, seed=0, notes={"classes": ["cat", "dog"]})
 
 
 def filled(journal, name="main"):
     """A row in every table."""
-    state = journal.begin(name, TERMS)
+    state = journal.begin(name, TERMS, Points([1, 2, "c.png"], bytes(12)))
     journal.ask(state, Ask((Acquisition(1, 0.5), Acquisition(2, 0.5)), "bald", 0, 0))
     journal.tell(state, [1], [0], skipped=[2], who="anna", digests=[2**62 + 1])
     journal.tell(state, [1], [1], who="ben")

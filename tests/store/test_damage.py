@@ -43,12 +43,12 @@ def test_a_label_that_became_another_is_seen(path):
         assert told == [0, 1, 3]
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     database.close()
-    with pytest.raises(ValueError, match=r"entries up to 6 are as they were written; copy it again"):
+    with pytest.raises(ValueError, match=r"entries up to 7 are as they were written; copy it again"):
         Journal(path)
     with Journal(path, check=False) as journal:
         assert [label.value for label in journal.labels(1)] == told
         report = journal.check()
-    assert (report.sound, report.whole) == (False, 6)
+    assert (report.sound, report.whole) == (False, 7)
 
 
 def test_triggers_are_looked_at(path):
@@ -60,14 +60,14 @@ def test_triggers_are_looked_at(path):
         Journal(path)
 
 
-@pytest.mark.parametrize("last", [5, 7])
+@pytest.mark.parametrize("last", [6, 8])
 def test_a_file_that_is_short_of_entries_is_seen(path, last):
     """SQLite notes the number of the last entry in a place of its own; a page that is older than others shows there."""
     database = sqlite3.connect(path)
     database.execute("UPDATE sqlite_sequence SET seq = ?", (last,))
     database.commit()
     database.close()
-    with pytest.raises(ValueError, match=r"the last entry is not 6\); entries up to 6 are as they were written"):
+    with pytest.raises(ValueError, match=r"the last entry is not 7\); entries up to 7 are as they were written"):
         Journal(path)
 
 
@@ -90,7 +90,7 @@ def test_rows_without_a_seal_are_seen(path, rows):
     database.execute(statements[rows])
     database.commit()
     database.close()
-    with pytest.raises(ValueError, match=f"rows of {rows} after entry 6 have no seal"):
+    with pytest.raises(ValueError, match=f"rows of {rows} after entry 7 have no seal"):
         Journal(path)
 
 

@@ -42,7 +42,7 @@ def test_no_program_can_change_or_remove_a_row(journal):
     with sqlite3.connect(journal.path) as stranger:
         tables = [name for (name,) in stranger.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         ours = [name for name in tables if not name.startswith("sqlite_")]
-        assert len(ours) == 12
+        assert len(ours) == 14
         for table in ours:
             rows = stranger.execute(f"SELECT * FROM {table}").fetchall()
             columns = [column[1] for column in stranger.execute(f"PRAGMA table_info({table})")]
@@ -62,7 +62,7 @@ def test_no_program_can_change_or_remove_a_row(journal):
 def test_tables_refuse_values_of_another_kind(journal):
     filled(journal)
     with pytest.raises(sqlite3.IntegrityError):
-        journal._connection.execute("INSERT INTO labels VALUES (2, 9, 'three', 1, NULL)")
+        journal._connection.execute("INSERT INTO labels VALUES (2, 9, 3.5, 1, NULL)")
     with pytest.raises(sqlite3.IntegrityError):
         journal._connection.execute("INSERT INTO labels VALUES (999, 0, 3, 1, NULL)")  # no such entry
     with pytest.raises(sqlite3.IntegrityError):
@@ -79,7 +79,7 @@ def test_a_newer_journal_is_refused_and_an_older_one_brought_up_to_date(tmp_path
         assert journal._connection.execute("SELECT count(*) FROM moods").fetchone() == (0,)
         assert journal.replay("main").values == {1: 1}
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"newer natsel \(journal version 3, this one reads up to 2\)"):
+    with pytest.raises(ValueError, match=r"newer natsel \(journal version 4, this one reads up to 3\)"):
         Journal(path)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.store import Acquisition, Ask, Journal, RunState, Stop, Terms
+from natsel.store import Acquisition, Ask, Journal, Points, RunState, Stop, Terms
 
 NOTES = {"points": 5, "classes": ["a", "b"]}
 TERMS = Terms(pool="some data", method="bald", k=2, seed=0, config={"candidates": None}, notes=NOTES, natsel="1")
@@ -141,20 +141,60 @@ def test_what_cannot_be_is_refused_and_nothing_of_it_written(journal, state):
         journal.release(state, [6])
     with pytest.raises(sqlite3.IntegrityError):
         journal.ask(state, batch(7, 7))
-    assert journal.replay(state.run) == RunState(state.run, 1, 0, 1, {1: 0})
+    assert journal.replay(state.run) == RunState(state.run, 1, 0, 1, {1: 0}, classes=("a", "b"))
+
+
+def test_changes_of_a_run_are_recorded_and_add_up(journal, state):
+    for change in (
+        {"method": "random"},
+        {"method": "random", "k": 3},
+        {"method": "random", "k": 3, "config": {"candidates": 5}},
+        {"method": "random", "k": 3, "config": {"candidates": 5}, "notes": {"classes": ["a", "c"]}},
+    ):
+        journal.begin("main", Terms(**{**vars(TERMS), **change}), who="anna")
+        again = journal.begin("main", Terms(**{**vars(TERMS), **change}))  # the same terms again change nothing
+    (run,) = journal.runs()
+    details = [{"terms": {"method": "random"}}, {"terms": {"k": 3}}, {"terms": {"candidates": 5}}, {"classes": ["c"]}]
+    assert [amendment.detail for amendment in run.amendments] == details
+    assert {amendment.who for amendment in run.amendments} == {"anna"}
+    assert (run.current_terms.method, run.current_terms.k, run.classes) == ("random", 3, ("a", "b", "c"))
+    assert run.terms == TERMS
+    assert again.classes == ("a", "b", "c")
+    journal.add_classes(state, ["d", "a", "d"])
+    journal.catch_up(state)
+    assert state.classes == ("a", "b", "c", "d")
+    assert journal.replay("main", until=run.amendments[2].seq).classes == ("a", "b")
+    assert journal.check().sound
+
+
+def test_points_join_and_stay_what_they_are(journal):
+    first = Points(["b.png", 7, "a.png"], b"bbbb7777aaaa")
+    journal.begin("main", TERMS, first)
+    grown = Points(["a.png", "c.png", 7, "b.png"], b"aaaacccc7777bbbb")
+    state = journal.begin("main", TERMS, grown)
+    assert journal.points(state.run) == Points(["b.png", 7, "a.png", "c.png"], b"bbbb7777aaaacccc")
+    for wrong, sentence in (
+        (Points(["a.png", "c.png", 7], b"aaaacccc7777"), "pool: it lacks 1 of the 4 points .* the first 'b.png'"),
+        (Points(["a.png", "c.png", "7", "b.png"], b"aaaacccc7777bbbb"), "pool: it lacks 1 of the 4 points .* first 7"),
+        (Points(["b.png", 7, "a.png", "c.png", "d"], b"bbbb7777aaaaXcccdddd"), "holds another input now: 'c.png'"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            journal.begin("main", TERMS, wrong)
+    assert len(journal.points(state.run)) == 4, "nothing of what was refused is written"
+    journal.tell(state, ["a.png", 7], [0, 1])
+    assert journal.replay("main").values == {"a.png": 0, 7: 1}
+    many = Points(list(range(100_000)), bytes(400_000))
+    counted = journal.begin("counted", TERMS, many)
+    assert journal.points(counted.run) == many
+    assert journal._connection.execute("SELECT length(ids) FROM points WHERE count = 100000").fetchone() == (0,)
+    assert journal.check().sound
 
 
 def test_a_run_is_only_continued_on_its_own_terms(journal, state):
     assert journal.begin("main", TERMS) == state
     others = {
-        "other inputs or ids": {"pool": "other data"},
-        "5 points, not 6": {"pool": "other data", "notes": {"points": 6, "classes": ["a", "b"]}},
-        "classes a, b, not a, c": {"pool": "other data", "notes": {"points": 5, "classes": ["a", "c"]}},
-        "classes a, b, not without names": {"pool": "other data", "notes": {"points": 5, "classes": []}},
-        "method bald, not random": {"method": "random"},
-        "k 2, not 3": {"k": 3},
         "seed 0, not 1": {"seed": 1},
-        "candidates None, not 5": {"config": {"candidates": 5}},
+        "model None, not Forest": {"config": {"candidates": None, "model": "Forest"}},
     }
     for what, change in others.items():
         with pytest.raises(ValueError, match=f"run.db holds a run of {what}; open it"):
@@ -269,6 +309,6 @@ def test_only_a_path_is_opened(path):
 
 def test_long_lists_of_classes_are_cut():
     ours, theirs = (Terms("ab"[n], "bald", 2, 0, notes={"classes": [*map(str, range(20 + n))]}) for n in (0, 1))
-    assert ours.differences(theirs) == [
+    assert ours.other_data(theirs) == (
         "classes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 … (20 in all), not 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 … (21 in all)"
-    ]
+    )

@@ -4,7 +4,7 @@ from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief, BeliefView, seen_as
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.class_probabilities import ClassProbabilities
-from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw, checked_ids
+from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
 from natsel.beliefs.fisher import FisherBelief, FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
 from natsel.beliefs.targets import Targets
@@ -25,6 +25,5 @@ __all__ = [
     "Targets",
     "TwoModels",
     "as_tensor",
-    "checked_ids",
     "seen_as",
 ]

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
+from natsel.ids import IdArray, ids_for
 
 
 class NoView(ValueError):
@@ -46,7 +47,8 @@ class Belief:
     label_type: ClassVar[type[int] | type[float]] = float
     """What a label is: a class number or any number."""
 
-    ids_N: Tensor
+    ids: IdArray
+    """The user's ids of the points: integers, or whatever else they were given as (`natsel.ids`)."""
     draws_id: str | None
 
     @classmethod
@@ -86,25 +88,25 @@ class Belief:
         )
 
     def __len__(self) -> int:
-        return self.ids_N.shape[0]
+        return len(self.ids)
 
     def __getitem__(self, which: slice | ArrayLike) -> Self:
         """The belief about some of the points, by position: a slice, integers or a mask. Ids come along."""
         if isinstance(which, slice) and (which.step or 1) < 0:  # torch has no views that run backwards
             which = list(range(*which.indices(len(self))))
         index = which if isinstance(which, slice) else as_indices(which, len(self), self.device)
-        return self._trusted(**{name: getattr(self, name)[index] for name in self.points})
+        chosen = index if isinstance(index, slice) else index.cpu().numpy()
+        return self._trusted(ids=self.ids[chosen], **{name: getattr(self, name)[index] for name in self.points})
 
     @property
     def device(self) -> torch.device:
         """Where the numbers lie."""
-        return self.ids_N.device
+        tensor: Tensor = getattr(self, self.points[0])
+        return tensor.device
 
-    def with_ids(self, ids_N: ArrayLike) -> Self:
+    def with_ids(self, ids: Any) -> Self:
         """The same belief about points that go by these ids."""
-        from natsel.beliefs.draws import checked_ids
-
-        return self._trusted(ids_N=checked_ids(ids_N, len(self), self.device))
+        return self._trusted(ids=ids_for(ids, len(self)))
 
     def to(self, device: torch.device | str) -> Self:
         """The same belief on another device."""
@@ -127,7 +129,7 @@ class Belief:
             raise ValueError(f"path: {path} holds {type(belief).__name__}, not {cls.__name__}; load it as that")
         return belief
 
-    def _trusted(self, **changes: Tensor) -> Self:
+    def _trusted(self, **changes: Any) -> Self:
         """A copy with changed fields that need no second check (parts of what was checked before)."""
         other = object.__new__(type(self))
         for field in fields(self):  # type: ignore[arg-type]

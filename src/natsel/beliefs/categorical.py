@@ -8,14 +8,15 @@ docs/theory/information-quantities.md, 1 (conventions) and 14 (the model behind 
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_indices, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief, BeliefView
-from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
+from natsel.beliefs.draws import Learnt, Weighted, checked_log_weights, summed
+from natsel.ids import IdArray, ids_for
 from natsel.information.class_labels import class_labels
 from natsel.information.mutual import log_mean
 from natsel.memory import chunked, require
@@ -31,22 +32,22 @@ class CategoricalSamples(Weighted, Belief):
 
     `log_probs_N_K_C` are log probabilities, each row summing to one; `log_weights_K` the log weights of the draws
     (None: equal); `draws_id` names the parameters the draws belong to, so that beliefs about pool and targets are only
-    combined when they share them; `ids_N` are the user's ids of the points (None: 0..N−1). Half precision is read as
+    combined when they share them; `ids` are the user's ids of the points (None: 0..N−1). Half precision is read as
     float32 and rows that are off by rounding are normalised, both in a copy.
 
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])
-    >>> len(belief), belief[1:].ids_N.tolist()
+    >>> len(belief), belief[1:].ids.tolist()
     (2, [1])
     """
 
     log_probs_N_K_C: Tensor
     log_weights_K: Tensor = None  # type: ignore[assignment]
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
     learnt: Learnt | None = field(default=None, init=False, repr=False)
 
     label_type: ClassVar[type[int]] = int
-    points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C",)
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
@@ -56,7 +57,7 @@ class CategoricalSamples(Weighted, Belief):
             log_probs_N_K_C: ArrayLike,
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class CategoricalSamples(Weighted, Belief):
         self._set(
             log_probs_N_K_C=normalised(log_probs_N_K_C, is_half(self.log_probs_N_K_C), "log_probs_N_K_C"),
             log_weights_K=checked_log_weights(self.log_weights_K, log_probs_N_K_C.shape[1], device),
-            ids_N=checked_ids(self.ids_N, log_probs_N_K_C.shape[0], device),
+            ids=ids_for(self.ids, log_probs_N_K_C.shape[0]),
         )
 
     @classmethod
@@ -75,7 +76,7 @@ class CategoricalSamples(Weighted, Belief):
         logits_N_K_C: ArrayLike,
         log_weights_K: ArrayLike | None = None,
         draws_id: str | None = None,
-        ids_N: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """From unnormalised scores: a log-softmax over classes is taken.
 
@@ -86,7 +87,7 @@ class CategoricalSamples(Weighted, Belief):
         _check_shape(logits, "logits_N_K_C")
         if bool(logits.isnan().any() | (logits == math.inf).any()):
             raise ValueError("logits_N_K_C: found NaN or +inf; check the model's output before scoring")
-        return cls(logits.log_softmax(-1), log_weights_K, draws_id=draws_id, ids_N=ids_N)
+        return cls(logits.log_softmax(-1), log_weights_K, draws_id=draws_id, ids=ids)
 
     @classmethod
     def from_probs(
@@ -94,7 +95,7 @@ class CategoricalSamples(Weighted, Belief):
         probs_N_K_C: ArrayLike,
         log_weights_K: ArrayLike | None = None,
         draws_id: str | None = None,
-        ids_N: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """From probabilities.
 
@@ -109,7 +110,7 @@ class CategoricalSamples(Weighted, Belief):
                 " pass log probabilities to CategoricalSamples or logits to from_logits"
             )
         return cls(
-            normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, draws_id=draws_id, ids_N=ids_N
+            normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, draws_id=draws_id, ids=ids
         )
 
     @classmethod
@@ -138,7 +139,7 @@ class CategoricalSamples(Weighted, Belief):
 
         found = object.__new__(ClassProbabilities)  # a mean of what was checked needs no second check
         found._set(
-            log_probs_N_C=log_mean(self.log_probs_N_K_C, self.log_weights_K), draws_id=self.draws_id, ids_N=self.ids_N
+            log_probs_N_C=log_mean(self.log_probs_N_K_C, self.log_weights_K), draws_id=self.draws_id, ids=self.ids
         )
         return found
 
@@ -170,7 +171,7 @@ class CategoricalSamples(Weighted, Belief):
             8 * count * draws * classes, f"belief: {count} × {classes} × {draws} numbers in weight space", "slice it"
         )
         rows_N_C_K = chunked(work, count, 32 * draws * classes, self.device)
-        return FisherRows(rows_N_C_K, draws_id=self.draws_id, ids_N=self.ids_N)
+        return FisherRows(rows_N_C_K, draws_id=self.draws_id, ids=self.ids)
 
     @property
     def shape(self) -> tuple[int, int, int]:

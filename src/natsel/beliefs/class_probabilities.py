@@ -7,14 +7,14 @@ docs/theory/information-quantities.md, 13.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import normalised
-from natsel.beliefs.draws import checked_ids
+from natsel.ids import IdArray, ids_for
 from natsel.information.class_labels import class_labels
 
 
@@ -24,16 +24,16 @@ class ClassProbabilities(Belief):
 
     >>> belief = ClassProbabilities.from_probs([[0.9, 0.1], [0.5, 0.5]])
     >>> import natsel
-    >>> natsel.select("margin", belief, k=1).indices
+    >>> natsel.select("margin", belief, k=1).ids
     array([1])
     """
 
     log_probs_N_C: Tensor
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
 
     label_type: ClassVar[type[int]] = int
-    points: ClassVar[tuple[str, ...]] = ("log_probs_N_C", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("log_probs_N_C",)
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
 
@@ -41,7 +41,7 @@ class ClassProbabilities(Belief):
             self,
             log_probs_N_C: ArrayLike,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -50,11 +50,11 @@ class ClassProbabilities(Belief):
         half = is_half(self.log_probs_N_C)
         self._set(
             log_probs_N_C=normalised(log_probs_N_C[:, None], half, "log_probs_N_C")[:, 0],
-            ids_N=checked_ids(self.ids_N, len(log_probs_N_C), log_probs_N_C.device),
+            ids=ids_for(self.ids, len(log_probs_N_C)),
         )
 
     @classmethod
-    def from_probs(cls, probs_N_C: ArrayLike, draws_id: str | None = None, ids_N: ArrayLike | None = None) -> Self:
+    def from_probs(cls, probs_N_C: ArrayLike, draws_id: str | None = None, ids: Any = None) -> Self:
         """From probabilities.
 
         >>> ClassProbabilities.from_probs([[1.0, 0.0]]).log_probs_N_C.tolist()
@@ -67,9 +67,7 @@ class ClassProbabilities(Belief):
                 f"probs_N_C: probabilities cannot be negative (smallest {float(probs.min()):.4g}); pass log"
                 " probabilities to ClassProbabilities"
             )
-        return cls(
-            normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")[:, 0], draws_id=draws_id, ids_N=ids_N
-        )
+        return cls(normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")[:, 0], draws_id=draws_id, ids=ids)
 
     def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Class numbers of the points."""

@@ -19,7 +19,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.memory import rows_per_chunk
 
 COLLAPSE = 0.7
@@ -244,15 +244,3 @@ def checked_log_weights(log_weights_K: ArrayLike, draws: int, device: torch.devi
             " pass logarithms and subtract their logsumexp"
         )
     return weights_K - log_sum
-
-
-def checked_ids(ids_N: ArrayLike, count: int, device: torch.device) -> Tensor:
-    """Distinct integer ids of the points; None numbers them from 0."""
-    if ids_N is None:
-        return torch.arange(count, device=device)
-    ids = as_integers(ids_N, "ids_N").to(device).clone()  # checked once, so nobody may change them afterwards
-    if ids.shape != (count,):
-        raise ValueError(f"ids_N: expected {count} integers, one per point, found shape {tuple(ids.shape)}")
-    if bool((ids.sort().values.diff() == 0).any()):
-        raise ValueError("ids_N: every point needs an id of its own, found an id twice; number the points anew")
-    return ids

@@ -17,7 +17,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
-from natsel.beliefs.prediction_tables import read_table, text_ids
+from natsel.beliefs.prediction_tables import read_table
 from natsel.beliefs.storage import FORMAT, described_by_format_1, kind_called, put_together, taken_apart, wrong_fields
 from natsel.containers import Arrays, open_arrays, read_npy, readable, write_arrays
 
@@ -87,24 +87,24 @@ def read_predictions(
     path = _checked_path(path)
     if kind is not None and kind not in get_args(Kind):
         raise ValueError(f"kind: expected {', '.join(get_args(Kind))}, found {kind!r}; choose one of them")
-    ids_N: Stored | None = None
+    ids: Stored | None = None
     log_weights_K: Stored | None = None
     if path.suffix in (".npz", ".safetensors"):
         arrays = open_arrays(path)
         if "natsel_kind" in arrays.texts:
             return _categorical(_load(arrays, path), path, kind)
         values = arrays.read(_chosen_key(arrays, path, key, single_draw))
-        ids_N = _optional(arrays, path, ids_key)
+        ids = _optional(arrays, path, ids_key)
         log_weights_K = _optional(arrays, path, weights_key)
     elif key is not None:
         raise ValueError(f"key: {path.name} holds one array and no keys, found key={key!r}; leave it out")
     elif path.suffix == ".npy":
         values = read_npy(path)
     else:
-        values, ids_N = read_table(path, single_draw)
+        values, ids = read_table(path, single_draw)
     if kind is None:
         raise ValueError("kind: say what the numbers are: log-probs, probs or logits")
-    return _understood(_with_draws(values, path, single_draw), kind, log_weights_K, _integers(ids_N))
+    return _understood(_with_draws(values, path, single_draw), kind, log_weights_K, ids)
 
 
 def _checked_path(path: str | Path) -> Path:
@@ -193,18 +193,8 @@ def _with_draws(values: Stored, path: Path, single_draw: bool) -> Tensor:
     return tensor
 
 
-def _integers(ids_N: Stored | None) -> Stored | None:
-    if ids_N is None or isinstance(ids_N, Tensor):
-        return ids_N
-    if ids_N.dtype.kind in "US" and ids_N.size:
-        raise text_ids(str(ids_N.flat[0]))
-    if ids_N.dtype.kind == "u" and ids_N.size and int(ids_N.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"ids: ids are 64-bit integers, found {int(ids_N.max())}; number the points anew")
-    return ids_N.astype(np.int64) if ids_N.dtype.kind in "iu" else ids_N
-
-
 def _understood(
-    values_N_K_C: Tensor, kind: Kind, log_weights_K: Stored | None, ids_N: Stored | None
+    values_N_K_C: Tensor, kind: Kind, log_weights_K: Stored | None, ids: Stored | None
 ) -> CategoricalSamples:
     """A belief of the stated kind, or a refusal that says what the numbers look like instead."""
     bad = values_N_K_C.isnan()
@@ -215,9 +205,9 @@ def _understood(
         # A softmax of probabilities is a valid belief and a wrong one: nothing later could notice.
         raise ValueError("kind: rows given as logits lie in [0, 1] and sum to 1" + _hint("probs"))
     try:
-        return _MAKE[kind](values_N_K_C, log_weights_K, ids_N=ids_N)
+        return _MAKE[kind](values_N_K_C, log_weights_K, ids=ids)
     except ValueError as refusal:
-        other = None if "ids_N" in str(refusal) or "log_weights_K" in str(refusal) else _looks_like(values_N_K_C)
+        other = None if str(refusal).startswith(("ids", "log_weights_K")) else _looks_like(values_N_K_C)
         if other is None or other == kind:
             raise
         raise ValueError(str(refusal).split(";")[0] + _hint(other)) from None

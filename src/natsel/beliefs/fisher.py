@@ -10,7 +10,7 @@ docs/theory/weight-space.md, 2 to 4.
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor, check_numbers, is_half
 from natsel.beliefs.base import Belief, BeliefView, NoView
 from natsel.beliefs.class_probabilities import ClassProbabilities
-from natsel.beliefs.draws import checked_ids
+from natsel.ids import IdArray, ids_for
 from natsel.information.class_labels import class_labels
 from natsel.information.weights.factors import OuterFactors, RowFactors
 from natsel.information.weights.output_curvature import Kind
@@ -94,10 +94,10 @@ class FisherFactors(FisherBelief):
     kind: Kind = "softmax"
     precision: Precision = 1.0  # type: ignore[assignment]
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
     warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
 
-    points: ClassVar[tuple[str, ...]] = ("features_N_D", "outputs_N_C", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("features_N_D", "outputs_N_C")
     draws: ClassVar[tuple[str, ...]] = ("precision",)
     named: ClassVar[tuple[str, ...]] = ("kind",)
 
@@ -110,7 +110,7 @@ class FisherFactors(FisherBelief):
             kind: Kind = "softmax",
             precision: ArrayLike | Precision = 1.0,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -131,7 +131,7 @@ class FisherFactors(FisherBelief):
             outputs_N_C=outputs_N_C,
             precision=precision,
             warnings=warnings,
-            ids_N=checked_ids(self.ids_N, len(features_N_D), features_N_D.device),
+            ids=ids_for(self.ids, len(features_N_D)),
         )
 
     @classmethod
@@ -141,14 +141,14 @@ class FisherFactors(FisherBelief):
         probs_N_C: ArrayLike,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids_N: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """A softmax over C classes.
 
         >>> len(FisherFactors.categorical([[1.0]], [[0.5, 0.5]]))
         1
         """
-        return cls(features_N_D, probs_N_C, "softmax", precision, draws_id=draws_id, ids_N=ids_N)
+        return cls(features_N_D, probs_N_C, "softmax", precision, draws_id=draws_id, ids=ids)
 
     @classmethod
     def bernoulli(
@@ -157,7 +157,7 @@ class FisherFactors(FisherBelief):
         probs_N: ArrayLike,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids_N: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """One logit: curvature π(1 − π).
 
@@ -178,7 +178,7 @@ class FisherFactors(FisherBelief):
             "diagonal",
             precision,
             draws_id=draws_id,
-            ids_N=ids_N,
+            ids=ids,
         )
 
     @classmethod
@@ -189,7 +189,7 @@ class FisherFactors(FisherBelief):
         outputs: int = 1,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids_N: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """Numbers seen through noise of a variance (one, or one per point): curvature 1/noise.
 
@@ -211,7 +211,7 @@ class FisherFactors(FisherBelief):
                 f"noise: variances must be positive and finite, found {float(wrong[0]):.4g}; add a noise floor"
             )
         roots_N_C = noise_N.rsqrt().reshape(-1, 1).expand(len(features_N_D), outputs)
-        return cls(features_N_D, roots_N_C.contiguous(), "diagonal", precision, draws_id=draws_id, ids_N=ids_N)
+        return cls(features_N_D, roots_N_C.contiguous(), "diagonal", precision, draws_id=draws_id, ids=ids)
 
     @classmethod
     def poisson(
@@ -220,7 +220,7 @@ class FisherFactors(FisherBelief):
         rates_N: ArrayLike,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids_N: ArrayLike | None = None,
+        ids: Any = None,
     ) -> Self:
         """Counts with a log-rate: curvature = rate.
 
@@ -235,7 +235,7 @@ class FisherFactors(FisherBelief):
             raise ValueError(
                 f"rates_N: expected rates from 0 on, found {float(wrong[0]):.4g}; apply the exponential to log-rates"
             )
-        return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, draws_id=draws_id, ids_N=ids_N)
+        return cls(features_N_D, rates_N.sqrt()[:, None], "diagonal", precision, draws_id=draws_id, ids=ids)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -247,7 +247,7 @@ class FisherFactors(FisherBelief):
                     f"belief: its outputs are {belief.kind} and no class probabilities; make it by"
                     " FisherFactors.categorical"
                 )
-            return ClassProbabilities.from_probs(belief.outputs_N_C, draws_id=belief.draws_id, ids_N=belief.ids_N)
+            return ClassProbabilities.from_probs(belief.outputs_N_C, draws_id=belief.draws_id, ids=belief.ids)
 
         return (BeliefView(ClassProbabilities, probabilities),)
 
@@ -299,10 +299,10 @@ class FisherRows(FisherBelief):
     rows_N_R_P: Tensor
     precision: Precision = 1.0  # type: ignore[assignment]
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
     warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
 
-    points: ClassVar[tuple[str, ...]] = ("rows_N_R_P", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("rows_N_R_P",)
     draws: ClassVar[tuple[str, ...]] = ("precision",)
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
@@ -312,7 +312,7 @@ class FisherRows(FisherBelief):
             rows_N_R_P: ArrayLike,
             precision: ArrayLike | Precision = 1.0,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -323,7 +323,7 @@ class FisherRows(FisherBelief):
             rows_N_R_P=rows_N_R_P,
             precision=precision,
             warnings=warnings,
-            ids_N=checked_ids(self.ids_N, len(rows_N_R_P), rows_N_R_P.device),
+            ids=ids_for(self.ids, len(rows_N_R_P)),
         )
 
     @property

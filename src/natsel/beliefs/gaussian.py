@@ -11,15 +11,16 @@ docs/theory/epig-jepig.md, 2 and 6; docs/theory/joint-predictions.md, 5.
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import LARGEST, ArrayLike, as_indices, as_tensor, check_numbers
 from natsel.beliefs.base import Belief, BeliefView
-from natsel.beliefs.draws import Learnt, Weighted, checked_ids, checked_log_weights, summed
+from natsel.beliefs.draws import Learnt, Weighted, checked_log_weights, summed
 from natsel.beliefs.updates import Update, gaussian_update, short_name
+from natsel.ids import IdArray, ids_for
 from natsel.memory import require
 
 
@@ -35,10 +36,10 @@ class GaussianSamples(Weighted, Belief):
     variance_N_K: Tensor
     log_weights_K: Tensor = None  # type: ignore[assignment]
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
     learnt: Learnt | None = field(default=None, init=False, repr=False)
 
-    points: ClassVar[tuple[str, ...]] = ("mean_N_K", "variance_N_K", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("mean_N_K", "variance_N_K")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
@@ -49,7 +50,7 @@ class GaussianSamples(Weighted, Belief):
             variance_N_K: ArrayLike,
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -60,7 +61,7 @@ class GaussianSamples(Weighted, Belief):
             mean_N_K=mean_N_K,
             variance_N_K=variance_N_K,
             log_weights_K=checked_log_weights(self.log_weights_K, mean_N_K.shape[1], mean_N_K.device),
-            ids_N=checked_ids(self.ids_N, mean_N_K.shape[0], mean_N_K.device),
+            ids=ids_for(self.ids, mean_N_K.shape[0]),
         )
 
     @classmethod
@@ -90,7 +91,7 @@ class GaussianSamples(Weighted, Belief):
         draws_id = self.draws_id
         if draws_id is not None and self.learnt is not None:
             draws_id = f"{draws_id} given {short_name(self.log_weights_K)}"
-        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids_N, mean_N)
+        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids, mean_N)
 
     def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
         """The belief after seeing real labels at some of its points, by re-weighting the draws.
@@ -137,12 +138,12 @@ class GaussianFeatures(Belief):
     features_N_D: Tensor
     noise: Tensor = 1.0  # type: ignore[assignment]
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
     mean: Tensor = 0.0  # type: ignore[assignment]
     # What labels did, in order; None where a file of format 1 did not tell whether there were any.
     updates: tuple[Update, ...] | None = field(default=(), init=False, repr=False)
 
-    points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "ids_N", "mean")
+    points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "mean")
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
 
@@ -151,7 +152,7 @@ class GaussianFeatures(Belief):
             features_N_D: ArrayLike,
             noise: ArrayLike = 1.0,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
             mean: ArrayLike = 0.0,
         ) -> None: ...
 
@@ -165,7 +166,7 @@ class GaussianFeatures(Belief):
         self._set(
             features_N_D=features_N_D,
             noise=_positive(self.noise, "noise", features_N_D, count).double(),
-            ids_N=checked_ids(self.ids_N, features_N_D.shape[0], features_N_D.device),
+            ids=ids_for(self.ids, features_N_D.shape[0]),
             mean=mean_N,
         )
 
@@ -176,7 +177,7 @@ class GaussianFeatures(Belief):
 
         def weight_space(belief: "GaussianFeatures") -> Belief:
             rows_N_1_D = (belief.features_N_D * belief.noise_N.rsqrt()[:, None])[:, None]
-            return FisherRows(rows_N_1_D, draws_id=belief.draws_id, ids_N=belief.ids_N)
+            return FisherRows(rows_N_1_D, draws_id=belief.draws_id, ids=belief.ids)
 
         return (BeliefView(FisherRows, weight_space),)
 

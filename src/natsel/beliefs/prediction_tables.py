@@ -1,6 +1,6 @@
 """Predictions in tables, `.csv` or `.parquet`: a row for each (point, draw), a column for each class.
 
-    id,draw,p0,p1            rows in any order; columns `id` and `draw`, then p0..pC−1
+    id,draw,p0,p1            rows in any order; columns `id` (integers, or names) and `draw`, then p0..pC−1
     17,0,0.9,0.1             or, under other names, all remaining columns as classes in the order they stand
 
 Every id must have the same draws, each once. Points come out in ascending order of id, so that the order of
@@ -40,15 +40,8 @@ def read_table(path: Path, single_draw: bool) -> tuple[Array, Array]:
     id_R = table["id"]
     if len(id_R) == 0:
         raise ValueError(f"path: {path} has a header and no rows; write one row for each id and draw")
-    draw_R = table[columns.draw] if columns.draw else np.zeros_like(id_R)
+    draw_R = table[columns.draw] if columns.draw else np.zeros(len(id_R), dtype=np.int64)
     return _stacked(id_R, draw_R, np.stack([table[name] for name in columns.classes], axis=1))
-
-
-def text_ids(example: object) -> ValueError:
-    """The refusal of ids that are no integers."""
-    return ValueError(
-        f"id: ids are integers in natsel, found {example!r}; number the points and keep their names aside"
-    )
 
 
 def _columns(path: Path, names: list[str], single_draw: bool) -> Columns:
@@ -74,9 +67,19 @@ def _read_csv(path: Path, single_draw: bool) -> tuple[Columns, dict[str, Array]]
     with readable(path), path.open(newline="", encoding="utf-8-sig") as file:
         header = [name.strip() for name in next(csv.reader(file), [])]
     columns = _columns(path, header, single_draw)
+    try:
+        return columns, _read_rows(path, header, columns, np.int64)
+    except (ValueError, Warning):
+        try:
+            return columns, _read_rows(path, header, columns, object)  # names
+        except (ValueError, Warning) as reason:
+            raise _diagnosis(path, columns, reason) from None
+
+
+def _read_rows(path: Path, header: list[str], columns: Columns, id_type: Any) -> dict[str, Array]:
     used = [name for name in header if name in columns.names]
     # Integers apart from floats: an id above 2^53 would change as a float.
-    kinds = [np.float64 if name in columns.classes else np.int64 for name in used]
+    kinds = [np.float64 if name in columns.classes else id_type if name == "id" else np.int64 for name in used]
     dtype = np.dtype([(f"f{i}", kind) for i, kind in enumerate(kinds)])
     try:
         with warnings.catch_warnings():
@@ -93,11 +96,14 @@ def _read_csv(path: Path, single_draw: bool) -> tuple[Columns, dict[str, Array]]
                 encoding="utf-8-sig",
                 ndmin=1,
             )
-    except (ValueError, Warning) as reason:
+    except Warning as reason:
         if "contained no data" not in str(reason):
-            raise _diagnosis(path, columns, reason) from None
+            raise
         table_R = np.empty(0, dtype)
-    return columns, {name: table_R[f"f{i}"] for i, name in enumerate(used)}
+    rows = {name: table_R[f"f{i}"] for i, name in enumerate(used)}
+    if id_type is object and not all(map(_is_id, rows["id"])):
+        raise ValueError("an id is empty or a number with a point")
+    return rows
 
 
 def _diagnosis(path: Path, columns: Columns, reason: Exception) -> ValueError:
@@ -112,9 +118,10 @@ def _diagnosis(path: Path, columns: Columns, reason: Exception) -> ValueError:
             for name, text in zip(header, line, strict=False):
                 if name not in columns.names or _parses(text, float if name in columns.classes else int):
                     continue
-                if name == "id" and text.strip() and not _parses(text, float):
-                    return text_ids(text)
+                if name == "id" and _is_id(text):
+                    continue
                 kind = "a number" if name in columns.classes else "an integer"
+                kind += " or a name" if name == "id" else ""
                 where = f"line {lines.line_num}, column {name}"
                 return ValueError(
                     f"path: {path} {where} should hold {kind}, found {text!r};"
@@ -122,6 +129,11 @@ def _diagnosis(path: Path, columns: Columns, reason: Exception) -> ValueError:
                 )
     found = " ".join(str(reason).split())
     return ValueError(f"path: {path} could not be read as a table ({found}); check the file")
+
+
+def _is_id(text: str) -> bool:
+    """Whether a text names a point. Numbers with a point are refused: 7.0 would be another id than 7."""
+    return bool(text.strip()) and (_parses(text, int) or not _parses(text, float))
 
 
 def _parses(text: str, kind: type[int] | type[float]) -> bool:
@@ -147,9 +159,8 @@ def _read_parquet(path: Path, single_draw: bool) -> tuple[Columns, dict[str, Arr
         whole, real = types.is_integer(column.type), types.is_floating(column.type)
         if column.null_count:
             raise ValueError(f"path: {path} has empty cells in column {name}; fill them or drop the rows")
-        if name == "id" and not whole:
-            raise text_ids(column[0].as_py() if len(column) else str(column.type))
-        if not whole and not (real and name in columns.classes):
+        text = name == "id" and (types.is_string(column.type) or types.is_large_string(column.type))
+        if not whole and not text and not (real and name in columns.classes):
             wanted = "numbers" if name in columns.classes else "integers"
             raise ValueError(
                 f"path: {path} column {name} should hold {wanted}, found {column.type};"
@@ -160,16 +171,17 @@ def _read_parquet(path: Path, single_draw: bool) -> tuple[Columns, dict[str, Arr
 
 def _stacked(id_R: Array, draw_R: Array, value_R_C: Array) -> tuple[Array, Array]:
     """Rows of (id, draw) as [N, K, C], or a refusal that names an id whose draws differ from the others'."""
-    order_R = np.lexsort((draw_R, id_R))
-    id_R, draw_R = id_R[order_R], draw_R[order_R]
-    twice = ((id_R[1:] == id_R[:-1]) & (draw_R[1:] == draw_R[:-1])).nonzero()[0]
+    ids_N, place_R, count_N = np.unique(id_R, return_inverse=True, return_counts=True)
+    order_R = np.lexsort((draw_R, place_R))
+    place_R, draw_R = place_R[order_R], draw_R[order_R]
+    twice = ((place_R[1:] == place_R[:-1]) & (draw_R[1:] == draw_R[:-1])).nonzero()[0]
     if len(twice):
-        raise ValueError(f"id: point {id_R[twice[0]]} has draw {draw_R[twice[0]]} twice; every (id, draw) is one row")
-    ids_N, count_N = np.unique(id_R, return_counts=True)
+        row = twice[0]
+        raise ValueError(f"id: point {ids_N[place_R[row]]} has draw {draw_R[row]} twice; every (id, draw) is one row")
     draws_K = np.unique(draw_R)
     short = (count_N != len(draws_K)).nonzero()[0]
     if len(short):  # no (id, draw) is there twice, so an id with too few draws lacks one of the others'
-        lacks = np.setdiff1d(draws_K, draw_R[id_R == ids_N[short[0]]])[0]
+        lacks = np.setdiff1d(draws_K, draw_R[place_R == short[0]])[0]
         raise ValueError(
             f"id: point {ids_N[short[0]]} has no draw {lacks}, unlike others; every id needs the same draws"
         )

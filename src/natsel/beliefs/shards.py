@@ -21,9 +21,11 @@ from torch import Tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.storage import (
     FORMAT,
+    IDS,
     Description,
     described_by_format_1,
     kind_called,
+    over_points,
     put_together,
     taken_apart,
     wrong_fields,
@@ -44,9 +46,9 @@ def write_shards(
 
     >>> import tempfile
     >>> from natsel.beliefs import CategoricalSamples
-    >>> parts = [CategoricalSamples.from_probs([[[0.5, 0.5]]], ids_N=[number]) for number in range(3)]
+    >>> parts = [CategoricalSamples.from_probs([[[0.5, 0.5]]], ids=[number]) for number in range(3)]
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     write_shards(place, parts).belief().ids_N.tolist()
+    ...     write_shards(place, parts).belief().ids.tolist()
     [0, 1, 2]
     """
     folder = Path(folder)
@@ -100,19 +102,27 @@ class Shards:
         first, *others = self._manifest.shards
         if not others:
             return next(iter(self))
-        for name in self._kind().points:
+        for name in over_points(self._kind()):
             if name in first["fields"] and not (self.folder / f"joined.{name}.npy").exists():
                 self._join(name, first["fields"][name])
-        return self._belief({name: f"joined.{name}.npy" for name in self._kind().points if name in first["fields"]})
+        joined = [name for name in over_points(self._kind()) if name in first["fields"]]
+        return self._belief({name: f"joined.{name}.npy" for name in joined})
 
     def _join(self, name: str, first: list[Any]) -> None:
-        dtype, shape = first
+        dtype, shape = first[0], [len(self), *first[1][1:]]
+        if name == IDS and len(shape) == 2:  # texts: each shard has the width of its longest
+            shape[1] = max(shard["fields"][IDS][1][1] for shard in self._manifest.shards)
         with atomically(self.folder / f"joined.{name}.npy") as place:
-            whole = np.lib.format.open_memmap(place, "w+", np.dtype(dtype), (len(self), *shape[1:]))
+            whole = np.lib.format.open_memmap(place, "w+", np.dtype(dtype), tuple(shape))
             start = 0
             for number, shard in enumerate(self._manifest.shards):
-                whole[start : start + shard["points"]] = self._map(_name(number, name))
-                start += shard["points"]
+                part, stop = self._map(_name(number, name)), start + shard["points"]
+                if part.shape[1:] == whole.shape[1:]:
+                    whole[start:stop] = part
+                else:
+                    whole[start:stop] = ord(" ")
+                    whole[start:stop, : part.shape[1]] = part
+                start = stop
             whole.flush()
 
     def _map(self, name: str) -> np.ndarray[Any, Any]:
@@ -182,7 +192,7 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
         )
     fields = {}
     for name, tensor in tensors.items():
-        if number > 0 and name not in belief.points:
+        if number > 0 and name not in over_points(type(belief)):
             continue
         array = tensor.numpy()
         with atomically(folder / _name(number, name)) as place, place.open("wb") as stream:
@@ -190,8 +200,9 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
         fields[name] = [array.dtype.str, list(array.shape)]
     shard = {"points": len(belief), "fingerprint": fingerprint, "fields": fields}
     first = manifest.shards[0]["fields"] if manifest.shards else fields
-    for name in belief.points:
-        if (fields[name][0], fields[name][1][1:]) != (first[name][0], first[name][1][1:]):
+    for name in over_points(type(belief)):
+        (dtype, shape), (wanted, like) = fields[name], first[name]
+        if dtype != wanted or (shape[1:] != like[1:] and name != IDS):
             raise ValueError(
                 f"beliefs: {name} of shard {number} is {fields[name]}, of the first {first[name]}; all shards need the"
                 " same type, draws and classes"
@@ -227,8 +238,8 @@ def _same(manifest: _Manifest, shard: dict[str, Any], belief: Belief) -> bool:
 
 def _fingerprints(belief: Belief, tensors: dict[str, Tensor], description: Description) -> tuple[str, str]:
     """Of what format 1 kept of a shard, so that its folders can be gone on with, and of all that points share."""
-    kept = {name: tensors[name] for name in belief.points + belief.draws if name in tensors}
-    shared = {name: tensors[name] for name in tensors if name not in belief.points}
+    kept = {name: tensors[name] for name in over_points(type(belief)) + belief.draws if name in tensors}
+    shared = {name: tensors[name] for name in tensors if name not in over_points(type(belief))}
     return _digest(kept), _digest(shared, json.dumps(description))
 
 

@@ -6,15 +6,19 @@ Files and shards hold both (`natsel.beliefs.files`, `natsel.beliefs.shards`), so
 goes: what labels taught it, the precision of its weights, its warnings. Format 1 kept tensors and names alone.
 """
 
+import json
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from natsel.beliefs.base import Belief, kinds
 from natsel.beliefs.draws import Learnt
 from natsel.beliefs.updates import Update
+from natsel.ids import IdArray, as_ids, keys_of
 from natsel.information.weights.precision import FORMS
 from natsel.plugins import load_installed
 
@@ -25,6 +29,9 @@ _NAMES = {form: name for name, form in _FORMS.items()}
 
 Description = dict[str, Any]
 
+IDS = "ids_N"
+"""The name under which ids are stored: integers, or rows of bytes that spell each id in JSON, filled up with spaces."""
+
 
 def taken_apart(belief: Belief) -> tuple[dict[str, Tensor], Description]:
     """The tensors of a belief by name, and what its fields are made of.
@@ -34,8 +41,22 @@ def taken_apart(belief: Belief) -> tuple[dict[str, Tensor], Description]:
     >>> sorted(tensors), description["draws_id"]
     (['ids_N', 'log_probs_N_K_C', 'log_weights_K'], 'fit 1')
     """
-    tensors: dict[str, Tensor] = {}
-    return tensors, {name: _described(getattr(belief, name), name, tensors) for name in _fields_of(type(belief))}
+    tensors: dict[str, Tensor] = {IDS: _ids_as_tensor(belief.ids)}
+    names = [name for name in _fields_of(type(belief)) if name != "ids"]
+    return tensors, {
+        **{name: _described(getattr(belief, name), name, tensors) for name in names},
+        IDS: {"tensor": IDS},
+    }
+
+
+def over_points(kind: type[Belief]) -> tuple[str, ...]:
+    """The names of stored tensors that have one entry per point.
+
+    >>> from natsel.beliefs import CategoricalSamples
+    >>> over_points(CategoricalSamples)
+    ('log_probs_N_K_C', 'ids_N')
+    """
+    return (*kind.points, IDS)
 
 
 def names_of(description: Any) -> Iterator[str]:
@@ -62,10 +83,12 @@ def put_together(
     -2.2655
     """
     values = {name: _made(part, read) for name, part in description.items()}
+    if IDS in values:
+        values["ids"] = _ids_from_tensor(values.pop(IDS))
     given = {name: values[name] for name, field in _fields_of(kind).items() if field.init and name in values}
-    check = check or not set(kind.points) <= given.keys()  # a default for all points cannot be made from the first
+    check = check or not {*kind.points, "ids"} <= given.keys()  # a default for all points cannot be made from the first
     if not check:
-        given |= {name: given[name][:1] for name in kind.points}
+        given |= {name: given[name][:1] for name in (*kind.points, "ids")}
     belief = kind(**given)
     # Making a belief checks it, and may round weights or rows once more: the stored bits are put back.
     belief._set(**{name: value for name, value in values.items() if not check or _same_type(value, belief, name)})
@@ -85,7 +108,7 @@ def wrong_fields(kind: type[Belief], description: Mapping[str, Any], tensors: Co
     lost += [name for name in names_of(dict(description)) if name not in tensors]
     if lost:
         return f"lacks {', '.join(lost)}, which every {kind.__name__} has; write it again"
-    strange = [name for name in description if name not in known]
+    strange = [name for name in description if name not in known and name != IDS]
     if strange:
         return f"holds {', '.join(strange)}, which no {kind.__name__} of this natsel has; upgrade natsel"
     return None
@@ -94,7 +117,7 @@ def wrong_fields(kind: type[Belief], description: Mapping[str, Any], tensors: Co
 def described_by_format_1(kind: type[Belief], tensors: Container[str], texts: Mapping[str, str]) -> Description:
     """What files of format 1 hold: fields that run over points and draws, words, and the name of the draws."""
     description: Description = {"draws_id": texts.get("draws_id"), **{name: texts.get(name) for name in kind.named}}
-    for name in kind.points + kind.draws:
+    for name in over_points(kind) + kind.draws:
         form = FORMS.get(texts.get(name, ""))
         if form is not None and name in kind.draws:
             parts = {part: {"tensor": f"{name}.{part}"} for part in form.parts}
@@ -161,6 +184,20 @@ def _made(description: Any, read: Callable[[str], Tensor]) -> Any:
     if description.get("form") not in _FORMS:
         raise ValueError(f"fields: found the unknown form {description.get('form')!r} of a value; upgrade natsel")
     return _FORMS[description["form"]](**{name: _made(part, read) for name, part in description["parts"].items()})
+
+
+def _ids_as_tensor(ids: IdArray) -> Tensor:
+    if ids.dtype.kind == "i":
+        return torch.from_numpy(np.ascontiguousarray(ids))
+    spelled = [json.dumps(key).encode() for key in keys_of(ids)]
+    width = max(map(len, spelled), default=0)
+    rows_N_W = np.frombuffer(b"".join(text.ljust(width) for text in spelled), dtype=np.uint8)
+    return torch.from_numpy(rows_N_W.reshape(len(ids), width).copy())
+
+
+def _ids_from_tensor(stored: Tensor) -> IdArray:
+    rows = stored.numpy()
+    return rows if rows.ndim == 1 else as_ids([json.loads(row.tobytes()) for row in rows])
 
 
 def _same_type(value: Any, belief: Belief, name: str) -> bool:

@@ -8,7 +8,7 @@ docs/theory/epig-jepig.md, 7.2 and 8; Kirsch, Rainforth & Gal 2021.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -16,7 +16,8 @@ from torch import Tensor
 from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.categorical import CategoricalSamples
-from natsel.beliefs.draws import checked_ids, checked_log_weights
+from natsel.beliefs.draws import checked_log_weights
+from natsel.ids import IdArray, ids_for
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,10 @@ class TwoModels(Belief):
     students_N_S_L_C: Tensor
     log_weights_K: Tensor = None  # type: ignore[assignment]
     draws_id: str | None = None
-    ids_N: Tensor = None  # type: ignore[assignment]
+    ids: IdArray = None  # type: ignore[assignment]
 
     label_type: ClassVar[type[int]] = int
-    points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "students_N_S_L_C", "ids_N")
+    points: ClassVar[tuple[str, ...]] = ("log_probs_N_K_C", "students_N_S_L_C")
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
@@ -47,7 +48,7 @@ class TwoModels(Belief):
             students_N_S_L_C: ArrayLike,
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
-            ids_N: ArrayLike | None = None,
+            ids: Any = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class TwoModels(Belief):
             log_probs_N_K_C=teacher.log_probs_N_K_C,
             students_N_S_L_C=torch.stack(checked, 1),
             log_weights_K=checked_log_weights(self.log_weights_K, teacher.shape[1], teacher.device),
-            ids_N=checked_ids(self.ids_N, len(teacher), teacher.device),
+            ids=ids_for(self.ids, len(teacher)),
         )
 
     @classmethod
@@ -79,9 +80,7 @@ class TwoModels(Belief):
         sizes = {tuple(part.shape) for part in parts}
         if len(sizes) != 1:
             raise ValueError(f"students: expected beliefs of one shape, found {sorted(sizes)}")
-        return cls(
-            teacher.log_probs_N_K_C, torch.stack(parts, 1), teacher.log_weights_K, teacher.draws_id, teacher.ids_N
-        )
+        return cls(teacher.log_probs_N_K_C, torch.stack(parts, 1), teacher.log_weights_K, teacher.draws_id, teacher.ids)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -106,9 +105,9 @@ class TwoModels(Belief):
     @property
     def teacher(self) -> CategoricalSamples:
         """What the model itself says."""
-        return CategoricalSamples(self.log_probs_N_K_C, self.log_weights_K, self.draws_id, self.ids_N)
+        return CategoricalSamples(self.log_probs_N_K_C, self.log_weights_K, self.draws_id, self.ids)
 
     @property
     def students(self) -> list[CategoricalSamples]:
         """What each student says."""
-        return [CategoricalSamples(part, ids_N=self.ids_N) for part in self.students_N_S_L_C.unbind(1)]
+        return [CategoricalSamples(part, ids=self.ids) for part in self.students_N_S_L_C.unbind(1)]

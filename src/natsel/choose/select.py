@@ -5,18 +5,18 @@ of range, a seed on another device. Picks come back as the ids of the user's dat
 """
 
 import operator
-from collections.abc import Iterable
 from dataclasses import fields
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, Targets
-from natsel.beliefs.arrays import ArrayLike, as_integers
+from natsel.beliefs.arrays import ArrayLike
 from natsel.capabilities import Capability, Picks, Progress, State, has_gains
 from natsel.choose.methods import Method, missing, resolve
 from natsel.choose.selection import Selection, exhausted
+from natsel.ids import are_among, as_ids
 from natsel.objectives import Context, Objective, Reading, read, read_and_warn, routes
 from natsel.search import SEARCHES
 
@@ -50,7 +50,7 @@ def select(
     targets: Belief | Targets[Belief] | None = None,
     given: Belief | Targets[Belief] | None = None,
     labels: ArrayLike | None = None,
-    exclude: ArrayLike | Iterable[int] | None = None,
+    exclude: Any = None,
     seed: int | torch.Generator = 0,
     progress: Progress | None = None,
 ) -> Selection:
@@ -64,7 +64,7 @@ def select(
 
     >>> from natsel.beliefs import CategoricalSamples
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.9, 0.1]], [[1.0, 0.0], [0.0, 1.0]]])
-    >>> select("batchbald", belief, k=1).indices
+    >>> select("batchbald", belief, k=1).ids
     array([1])
     """
     chosen = resolve(method)
@@ -79,7 +79,7 @@ def select(
     state, reading, approximations = read_and_warn(chosen.objective, belief, context, chosen.search.needs)
     picks = chosen.search(state, k, allowed_N, generator, progress)
     return Selection(
-        indices=belief.ids_N[picks.positions.to(belief.device)].cpu().numpy(),
+        ids=belief.ids[picks.positions.cpu().numpy()],
         scores=picks.scores,
         total=picks.total,
         warnings=(
@@ -147,16 +147,14 @@ def _held(given: Belief | Targets[Belief] | None) -> Targets[Belief] | None:
     return None if given is None or len(given) == 0 else Targets.of(given)
 
 
-def _allowed(belief: Belief, exclude: ArrayLike | Iterable[int] | None) -> Tensor:
-    ids_N = belief.ids_N.cpu()
+def _allowed(belief: Belief, exclude: Any) -> Tensor:
     if exclude is None:
-        return torch.ones(len(ids_N), dtype=torch.bool)
-    if isinstance(exclude, Iterable) and not isinstance(exclude, Tensor | np.ndarray | str):
-        exclude = list(exclude)
-    out = as_integers(exclude, "exclude").cpu().numpy()
-    if out.ndim > 1:
-        raise ValueError(f"exclude: expected a list of ids, found shape {out.shape}; pass one list of all of them")
-    return torch.from_numpy(~np.isin(ids_N.numpy(), out))
+        return torch.ones(len(belief), dtype=torch.bool)
+    out = as_ids(exclude, "exclude")
+    if len(out) and belief.ids.dtype != out.dtype and not are_among(out, belief.ids).any():
+        kind = "integers" if belief.ids.dtype.kind == "i" else f"names such as {belief.ids[0]!r}"
+        raise ValueError(f"exclude: found {out[0]!r}, but the ids of this belief are {kind}; pass ids like these")
+    return torch.from_numpy(~are_among(belief.ids, out))
 
 
 def _checked_k(k: int, allowed_N: Tensor) -> int:

@@ -8,8 +8,8 @@ Per pick: its gain given the picks before it, the split of its uncertainty, and 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +17,7 @@ from natsel.beliefs import Belief
 from natsel.beliefs.base import NoView
 from natsel.capabilities import State, has_gains
 from natsel.choose.methods import Method
+from natsel.ids import IdArray
 from natsel.objectives import EIG, Context, ExpectedEntropy, Objective, read, route
 
 
@@ -39,7 +40,7 @@ def exhausted(total: float, remaining: float) -> tuple[str, ...]:
 class Pick:
     """One line of an explanation; all but `score` in nats."""
 
-    id: int
+    id: Any
     score: float
     gain: float | None
     epistemic: float | None
@@ -84,14 +85,14 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A batch: `indices` are ids of the user's data in the order picked, `scores` one number per pick.
+    """A batch: `ids` name the user's data in the order picked, `scores` one number per pick.
 
     Scores are marginal gains where the search builds the batch step by step, else the plain scores; `total` is the
     value of the batch under the method (for a sequential one its joint information in nats). Stochastic searches add
     `log_prob`, the log probability of this ordered batch, and the `perturbed` scores.
     """
 
-    indices: np.ndarray[tuple[int], np.dtype[np.int64]]
+    ids: IdArray
     scores: Tensor
     total: float
     warnings: tuple[str, ...]
@@ -105,10 +106,15 @@ class Selection:
     """How much each pick counts, where the search says so; the same id may then come twice."""
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.ids)
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.indices.tolist())
+    @property
+    def indices(self) -> IdArray:
+        """The former name of `ids`."""
+        return self.ids
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.ids.tolist())
 
     def explain(self) -> Explanation:
         """Each pick's gain, its epistemic and aleatoric part and its overlap with earlier picks.
@@ -125,7 +131,7 @@ class Selection:
         if state is None or not has_gains(state):
             picks = tuple(
                 Pick(id, score, None, None, noise, None)
-                for id, score, noise in zip(self.indices.tolist(), self.scores.tolist(), aleatoric, strict=True)
+                for id, score, noise in zip(self.ids.tolist(), self.scores.tolist(), aleatoric, strict=True)
             )
             return Explanation(self.method.name, picks, None, self.warnings)
         epistemic = state.scores().tolist()
@@ -133,7 +139,7 @@ class Selection:
         picks = tuple(
             Pick(id, score, gain, alone, noise, max(0.0, alone - gain))
             for id, score, gain, alone, noise in zip(
-                self.indices.tolist(), self.scores.tolist(), gains, epistemic, aleatoric, strict=True
+                self.ids.tolist(), self.scores.tolist(), gains, epistemic, aleatoric, strict=True
             )
         )
         warnings = dict.fromkeys((*self.warnings, *exhausted(state.total, state.remaining)))

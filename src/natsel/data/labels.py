@@ -34,8 +34,24 @@ def as_numpy(column: Any) -> Array:
     return array.astype(object) if array.dtype.kind in "UT" else array
 
 
-def read_labels(labels: Any, classes: Sequence[str] = (), name: str = "labels") -> tuple[Array, tuple[str, ...]]:
+def class_names_in(labels: Any) -> set[str]:
+    """The names among labels.
+
+    >>> sorted(class_names_in(["dog", None, "cat"])), class_names_in([0, 1])
+    (['cat', 'dog'], set())
+    """
+    column = as_numpy(labels)
+    return (
+        {entry for entry in column.reshape(-1).tolist() if isinstance(entry, str)} if column.dtype == object else set()
+    )
+
+
+def read_labels(
+    labels: Any, classes: Sequence[str] = (), name: str = "labels", adding: str = ""
+) -> tuple[Array, tuple[str, ...]]:
     """The labels as numbers, and the names of the classes: those given, else those found among the labels, sorted.
+
+    `adding` is the name of what adds a class, for the refusal of a name that is none.
 
     >>> read_labels(["dog", "cat", None])
     (array([ 1,  0, -1]), ('cat', 'dog'))
@@ -46,7 +62,7 @@ def read_labels(labels: Any, classes: Sequence[str] = (), name: str = "labels") 
     column = as_numpy(labels)
     refuse_beyond(column, name, labels)
     if column.dtype.kind == "O":
-        column, classes = _read_objects(column, classes, name)
+        column, classes = _read_objects(column, classes, name, adding)
     if column.dtype.kind in "biu":
         column = column.astype(np.int64, copy=False)
     elif column.dtype.kind != "f":
@@ -110,6 +126,16 @@ def refuse_class_beyond(labels: Array, points: int, name: str, ids: Any = None) 
     )
 
 
+def is_whole(column: Array) -> bool:
+    """Whether all floats are whole, gaps (NaN) aside.
+
+    >>> is_whole(np.array([2.0, np.nan])), is_whole(np.array([2.5]))
+    (True, False)
+    """
+    known = column[~np.isnan(column)]
+    return bool(((known == np.floor(known)) & (np.abs(known) <= _EXACT)).all())
+
+
 def whole(column: Array, name: str) -> Array:
     """Whole floats as int64, NaN as −1.
 
@@ -127,7 +153,7 @@ def whole(column: Array, name: str) -> Array:
     return filled.astype(np.int64)
 
 
-def _read_objects(column: Array, classes: tuple[str, ...], name: str) -> tuple[Array, tuple[str, ...]]:
+def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: str) -> tuple[Array, tuple[str, ...]]:
     """Names to numbers; a column of plain numbers that only came as objects keeps its numbers, None is unknown."""
     entries = [None if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
     names = {entry for entry in entries if isinstance(entry, str)}
@@ -146,6 +172,7 @@ def _read_objects(column: Array, classes: tuple[str, ...], name: str) -> tuple[A
     if strangers:
         close = get_close_matches(strangers[0], classes, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"the classes are {', '.join(classes[:10])}"
+        hint += f"; if it is new, call {adding}([{strangers[0]!r}]) first" if adding else ""
         raise ValueError(f"{name}: there is no class {strangers[0]!r}; {hint}")
     numbers = [-1 if entry is None else number_of.get(entry, entry) for entry in entries]
     return whole(np.array(numbers, dtype=np.float64), name).reshape(column.shape), classes

@@ -1,11 +1,12 @@
 """The pool: all the data there is, each datum with its own id, and which of them have a label.
 
-An id belongs to a datum for good. It is never a position in what happens to be left, so that a pick from any part of
-the pool names the right datum. An id is unlabelled, labelled or ignored (nobody can or will label it):
+An id belongs to a datum for good (`natsel.ids`). It is never a position in what happens to be left, so that a pick from
+any part of the pool names the right datum. An id is unlabelled, labelled or ignored (nobody can or will label it):
 
     unlabelled ──label──▸ labelled        unlabelled ──ignore──▸ ignored        both ──release──▸ unlabelled
 
-The pool may know the answers (a simulation does). Learners never see them: only `label` puts a label into `labelled()`.
+`labels` are those that people have: gaps among them (None, NaN, −1 among classes) are the points to ask about. A
+simulation also knows the `answers`. Learners never see these: only `label` puts a label into `labelled()`.
 """
 
 from collections.abc import Sequence
@@ -13,24 +14,41 @@ from typing import Any, Self
 
 import numpy as np
 
+from natsel.data.any_source import examples_from
 from natsel.data.contents import Contents, digests_of, sampled_fingerprint
 from natsel.data.examples import Examples
-from natsel.data.labels import Array, as_numpy, read_labels, read_numbers, refuse_class_beyond, unknown, whole
-from natsel.integers import refuse_beyond
+from natsel.data.labels import (
+    Array,
+    as_numpy,
+    class_names_in,
+    is_whole,
+    read_labels,
+    read_numbers,
+    refuse_class_beyond,
+    unknown,
+    whole,
+)
+from natsel.ids import IdArray, Key, as_ids, ids_for, keys_of, refuse_repeats
 
 _UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
 
 
 class Pool:
-    """N inputs with ids, labels as they are told, and the answers where they are known.
+    """N inputs with ids, the labels there are, and the answers where they are known.
 
-    `regression` says whether labels are real numbers (True) or classes (False). Without it the answers, the classes or
-    else the first label decide, and labels that are all whole numbers are taken for classes.
+    `inputs` is an array, a tensor, a list of texts, a table of pandas or polars, a file or folder by its path,
+    examples, or a data set of torch or Hugging Face; of files and tables, `labels`, `answers` and `ids` may name
+    columns. Labels that come with the inputs count as labels. Ids are given, or come with the inputs (names of image
+    files, an index of pandas), or count the inputs from 0.
 
-    >>> pool = Pool([[0.0], [1.0], [2.0]], ids=[10, 20, 30], classes=("cat", "dog"))
-    >>> pool.label([30, 10], ["dog", 0])
-    >>> pool.labelled_ids.tolist(), pool.labels_of([10, 30]).tolist(), pool.unlabelled_ids.tolist()
-    ([30, 10], [0, 1], [20])
+    `regression` says whether labels are real numbers (True) or classes (False). Without it the labels, the answers, the
+    classes or else the model decide; labels that are all whole numbers are taken for classes. Without `classes`, new
+    names of classes are taken as they come; with them, others are refused until `add_classes`.
+
+    >>> pool = Pool([[0.0], [1.0], [2.0]], ids=["a", "b", "c"], labels=["cat", None, None])
+    >>> pool.label(["c"], ["dog"])
+    >>> pool.labelled_ids.tolist(), pool.labels_of(["a", "c"]).tolist(), pool.unlabelled_ids.tolist(), pool.classes
+    (['a', 'c'], [0, 1], ['b'], ('cat', 'dog'))
     """
 
     def __init__(
@@ -40,36 +58,86 @@ class Pool:
         ids: Any = None,
         classes: Sequence[str] = (),
         regression: bool | None = None,
+        *,
+        answers: Any = None,
     ) -> None:
         if regression and len(classes):
             raise ValueError("classes: there are none among real numbers; leave out classes, or regression=True")
-        everything = Examples(
-            inputs, read_numbers(labels) if regression and labels is not None else labels, tuple(classes)
-        )
-        self.inputs, self._answers, self.classes = everything.inputs, everything.labels, everything.classes
+        source = examples_from(inputs, labels=labels, answers=answers, ids=ids, classes=classes)
+        self.inputs = source.inputs
+        self._ids = None if source.ids is None else _unless_counting(ids_for(source.ids, len(self.inputs)))
+        self._order: Array | None = None
+        self._position: dict[Key, int] = {}
+        if self._ids is not None and self._ids.dtype.kind == "i":
+            self._order = np.argsort(self._ids, kind="stable")
+        elif self._ids is not None:
+            self._position = {key: position for position, key in enumerate(keys_of(self._ids))}
+        self.classes: tuple[str, ...] = tuple(source.classes)
+        self.takes_new_classes = not self.classes
+        """Whether a name that is no class yet becomes one when it is told."""
+        self._asked_for = regression
         self._regression: bool | None = False if self.classes else regression
-        if self._answers is not None:
-            if self._answers.ndim != 1:
-                raise ValueError(f"labels: expected one number each, found shape {self._answers.shape}")
-            if regression is False and self._answers.dtype.kind == "f":
-                self._answers = whole(self._answers, "labels")
-            self._regression = self._answers.dtype.kind == "f"
-            if not self._regression and not self.classes:  # how many classes there are is known to any who set a task
-                refuse_class_beyond(self._answers, len(everything), "labels")
-                self.classes = tuple(str(number) for number in range(int(self._answers.max(initial=-1)) + 1))
-        self._ids, self._order = _checked_ids(ids, len(everything))
-        self._state = np.zeros(len(everything), dtype=np.uint8)
+        self._answers: Array | None = None
+        self._answers_as_numbers: Array | None = None
+        self._state = np.zeros(len(self.inputs), dtype=np.uint8)
         # Position → label. A dict keeps the order told, also when a label is corrected, and changes in O(1).
         self._told: dict[int, int | float] = {}
+        self._take(source.labels, source.answers)
+
+    def _take(self, labels: Any, answers: Any) -> None:
+        """Read the labels and the answers that the pool is made with."""
+        given = {name: column for name, column in (("labels", labels), ("answers", answers)) if column is not None}
+        names = set().union(*map(class_names_in, given.values()))
+        if names and not self.classes and not self._regression:
+            self.classes, self._regression = tuple(sorted(names)), False
+        read = {name: self._read(column, name) for name, column in given.items()}
+        if any(column.dtype.kind == "f" for column in read.values()):
+            read, self._regression = {name: read_numbers(column, name) for name, column in given.items()}, True
+        for name, column in read.items():
+            if column.shape != (len(self),):
+                raise ValueError(
+                    f"{name}: expected one for each of {len(self)} inputs, found"
+                    f" {len(column) if column.ndim == 1 else f'shape {column.shape}'}"
+                )
+            if not self._regression and not self.classes:
+                refuse_class_beyond(column, len(self), name)
+        if "answers" in read:
+            self._answers, self._regression = read["answers"], bool(self._regression)
+            if not self._regression and as_numpy(answers).dtype.kind == "f":
+                self._answers_as_numbers = read_numbers(answers, "answers")
+            if not self._regression and not self.classes:  # how many there are is known to any who set a task
+                most = max(int(column.max(initial=-1)) for column in read.values())
+                self.classes = tuple(str(number) for number in range(most + 1))
+        if "labels" in read:
+            known = np.flatnonzero(~unknown(read["labels"]))
+            self._put(self._ids_at(known), self.as_labels(read["labels"][known], "labels"))
+
+    def _read(self, column: Any, name: str) -> Array:
+        """Labels as classes where they may be some: names, integers, and whole numbers with gaps, which is what a table
+        makes of integers; else as real numbers.
+        """
+        if self._regression:
+            return read_numbers(column, name)
+        labels, _ = read_labels(column, self.classes, name)
+        if labels.dtype.kind != "f":
+            return labels
+        is_table_of_classes = bool(np.isnan(labels).any()) and is_whole(labels)
+        return whole(labels, name) if self._regression is False or is_table_of_classes else labels
 
     @classmethod
-    def of(cls, examples: Examples, ids: Any = None, regression: bool | None = None) -> Self:
-        """A pool of examples; their labels become its answers.
+    def with_answers(
+        cls, examples: Any, ids: Any = None, classes: Sequence[str] = (), regression: bool | None = None
+    ) -> Self:
+        """A pool for simulations, of examples or of anything that `Pool` takes: the labels that come with it become
+        answers, which learners do not see.
 
-        >>> len(Pool.of(Examples(np.zeros((3, 2)), np.array([0, 1, 1]))))
-        3
+        >>> Pool.with_answers(Examples(np.zeros((3, 2)), np.array([0, 1, 1]))).answers([1])
+        [1]
         """
-        return cls(examples.inputs, examples.labels, ids, examples.classes, regression)
+        source = examples_from(examples, ids=ids, classes=classes)
+        if source.labels is None:
+            raise ValueError("examples: they have no labels to answer with; pass Examples(inputs, labels)")
+        return cls(source.inputs, None, source.ids, source.classes, regression, answers=source.labels)
 
     def __len__(self) -> int:
         return len(self._state)
@@ -78,7 +146,7 @@ class Pool:
         return f"Pool({len(self)} inputs: {len(self._told)} labelled, {len(self.ignored_ids)} ignored)"
 
     @property
-    def ids(self) -> Array:
+    def ids(self) -> IdArray:
         """All ids, one for each input, in the order of the inputs."""
         return np.arange(len(self)) if self._ids is None else self._ids.copy()
 
@@ -95,13 +163,77 @@ class Pool:
         >>> pool.regression
         True
         """
-        if self._answers is None and not self.classes:
+        if self._answers_as_numbers is not None:
+            self._answers, self.classes, self._answers_as_numbers = self._answers_as_numbers, (), None
+            self._regression = True
+        elif self._answers is None and not self.classes:
             self._regression = True
         elif not self._regression and self._answers is not None and unknown(self._answers).any():
             raise ValueError(
-                "pool: the model predicts real numbers, but labels below 0 mean unknown among classes; make the pool"
+                "pool: the model predicts real numbers, but answers below 0 mean unknown among classes; make the pool"
                 " with regression=True"
             )
+
+    def expect_classes(self) -> None:
+        """Take labels for classes, because a classifier is to learn them; real numbers are refused.
+
+        >>> pool = Pool([[0.0], [1.0]], answers=[1.0, 0.0])
+        >>> pool.expect_classes()
+        >>> pool.regression, pool.classes
+        (False, ('0', '1'))
+        """
+        if not self._regression:
+            return
+        columns = [np.array(list(self._told.values()), dtype=np.float64)]
+        columns += [] if self._answers is None else [self._answers]
+        wrong = [column[~(np.isnan(column) | (column == np.floor(column)))] for column in columns]
+        if self._asked_for or any(map(len, wrong)):
+            found = "it was made with regression=True" if self._asked_for else "its labels are numbers such as "
+            found += "" if self._asked_for else f"{next(part[0] for part in wrong if len(part)):g}"
+            raise ValueError(
+                f"pool: the model predicts classes, but {found}; use a regressor, or pass classes as labels"
+            )
+        self._regression, answers, told = False, self._answers, self._told
+        self._answers = None if answers is None else whole(answers, "answers")
+        self._told = {position: int(label) for position, label in told.items()}
+        if self._answers is not None and not self.classes:
+            most = max(int(self._answers.max(initial=-1)), *(int(label) for label in self._told.values()), -1)
+            self.classes = tuple(str(number) for number in range(most + 1))
+
+    def add_classes(self, names: Sequence[str]) -> None:
+        """Add classes that turned up late, after those there are; names that are classes already change nothing.
+
+        >>> pool = Pool([[0.0]], classes=("cat", "dog"))
+        >>> pool.add_classes(["bird"])
+        >>> pool.classes
+        ('cat', 'dog', 'bird')
+        """
+        new = [name for name in dict.fromkeys(names) if name not in self.classes]
+        if new and not self.classes and (self._told or self._regression):
+            raise ValueError(f"classes: {new[0]!r} is a name, but labels so far are numbers; go on with numbers")
+        self.classes += tuple(new)
+        self._regression = False if self.classes else self._regression
+
+    def number_classes_as(self, classes: Sequence[str]) -> None:
+        """Number the classes in this order, others after them: labels and answers keep their names.
+
+        >>> pool = Pool([[0.0]], labels=["cat"], classes=("cat", "dog"))
+        >>> pool.number_classes_as(["dog", "cat"])
+        >>> pool.labels_of([0]).tolist()
+        [1]
+        """
+        order = (*classes, *(name for name in self.classes if name not in classes))
+        if order == self.classes:
+            return
+        if not self.classes:  # labels are numbers, and now have names
+            self.classes, self._regression = order, False
+            return
+        number_of = {name: number for number, name in enumerate(order)}
+        new_C = np.array([number_of[name] for name in self.classes] + [-1])  # −1, unknown, stays unknown
+        self._told = {position: int(new_C[int(label)]) for position, label in self._told.items()}
+        if self._answers is not None:
+            self._answers = new_C[self._answers]
+        self.classes = order
 
     @property
     def unlabelled_ids(self) -> Array:
@@ -120,7 +252,18 @@ class Pool:
 
     def label(self, ids: Any, values: Any) -> None:
         """Give labels to ids: class numbers, class names or real numbers. A second label replaces the first."""
+        self.add_classes(self.new_classes(values))
         self._put(ids, self.as_labels(values, ids=ids))
+
+    def new_classes(self, values: Any) -> tuple[str, ...]:
+        """Names among labels that are no classes yet, where the pool takes new ones.
+
+        >>> Pool([[0.0]]).new_classes(["dog", "cat", "dog"])
+        ('cat', 'dog')
+        """
+        if not self.takes_new_classes or self._regression:
+            return ()
+        return tuple(sorted(class_names_in(values) - set(self.classes)))
 
     def restore(self, ids: Any, values: Any) -> None:
         """Labels as a journal has them, which were checked when they were told."""
@@ -130,8 +273,8 @@ class Pool:
         positions = self.position_of(ids)
         if len(positions) != len(labels):
             raise ValueError(f"values: expected one label for each of {len(positions)} ids, found {len(labels)}")
-        _refuse_repeats(positions, self._ids_at(positions))
-        if len(labels):
+        refuse_repeats(self._ids_at(positions))
+        if len(labels) and not (self._regression and labels.dtype.kind == "i"):
             self._regression = labels.dtype.kind == "f"
         self._told.update(zip(positions.tolist(), labels.tolist(), strict=True))
         self._state[positions] = _LABELLED
@@ -163,7 +306,7 @@ class Pool:
     def answers(self, ids: Any) -> list[int | float | None]:
         """What an oracle would say, None where even that does not know (label −1 or NaN)."""
         if self._answers is None:
-            raise ValueError("labels: the pool knows no answers; pass labels=… when making it, or another oracle")
+            raise ValueError("answers: the pool knows none; pass answers=… when making it, or another oracle")
         labels = self._answers[self.position_of(ids)]
         return [None if gap else label for label, gap in zip(labels.tolist(), unknown(labels).tolist(), strict=True)]
 
@@ -173,22 +316,37 @@ class Pool:
 
     def position_of(self, ids: Any) -> Array:
         """Where ids stand among the inputs. One id counts as a list of one."""
-        wanted = np.atleast_1d(as_numpy(ids))
-        if wanted.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        refuse_beyond(wanted, "ids", ids)
-        if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
-            raise ValueError(f"ids: expected a list of integers, found {wanted.dtype} of shape {wanted.shape}")
-        wanted = wanted.astype(np.int64, copy=False)
-        if self._ids is None or self._order is None:
-            positions, found = wanted, (wanted >= 0) & (wanted < len(self))
-        else:
-            places = np.searchsorted(self._ids, wanted, sorter=self._order).clip(max=len(self) - 1)
-            positions = self._order[places] if len(self) else places
-            found = self._ids[positions] == wanted if len(self) else np.zeros(len(wanted), dtype=bool)
+        positions, found = self._look_up(ids)
         if not found.all():
-            raise ValueError(f"ids: {wanted[~found][0]} is not in the pool; ask pool.ids which are")
+            stranger = keys_of(as_ids(ids)[~found])[0]
+            raise ValueError(f"ids: {stranger!r} is not in the pool; ask pool.ids which are")
         return positions
+
+    def holds(self, ids: Any) -> Array:
+        """Which ids are in the pool.
+
+        >>> Pool([[0.0]], ids=["a"]).holds(["a", "b"]).tolist()
+        [True, False]
+        """
+        return self._look_up(ids)[1]
+
+    def _look_up(self, ids: Any) -> tuple[Array, Array]:
+        """Positions of ids, and which of them are in the pool; the positions of others mean nothing."""
+        wanted = as_ids(ids)
+        if self._position:
+            positions = np.array([self._position.get(key, -1) for key in keys_of(wanted)], dtype=np.int64)
+            return positions, positions >= 0
+        if wanted.dtype.kind != "i":  # some are names, which no id here is
+            keys = keys_of(wanted)
+            positions, found = self._look_up([key if isinstance(key, int) else 0 for key in keys])
+            return positions, found & np.array([isinstance(key, int) for key in keys])
+        if self._ids is None or self._order is None:
+            return wanted, (wanted >= 0) & (wanted < len(self))
+        if not len(self):
+            return wanted, np.zeros(len(wanted), dtype=bool)
+        places = np.searchsorted(self._ids, wanted, sorter=self._order).clip(max=len(self) - 1)
+        positions = self._order[places]
+        return positions, self._ids[positions] == wanted
 
     def as_labels(self, values: Any, name: str = "values", aside: str = "pool.ignore", ids: Any = None) -> Array:
         """Labels checked and in the form the pool keeps them: int64 classes, or float64 for regression.
@@ -196,12 +354,14 @@ class Pool:
         `name` and `aside` are for the errors: what the caller named the labels, and what sets aside ids without one.
         With `ids`, the ids that the labels are for, class numbers that such a pool will hardly need are refused too.
         """
-        labels, named = (
-            (read_numbers(values, name), ()) if self._regression else read_labels(values, self.classes, name)
-        )
+        if self._regression:
+            labels = read_numbers(values, name)
+        else:
+            new = f"{aside.split('.')[0]}.add_classes" if self.classes else ""
+            labels, named = read_labels(values, self.classes, name, adding=new)
+            if named != self.classes:
+                raise ValueError(f"{name}: found class names, but labels so far are numbers; go on with numbers")
         labels = np.atleast_1d(labels)
-        if named != self.classes:
-            raise ValueError(f"{name}: found class names, but the pool has none; pass classes=(…) when making it")
         if labels.ndim != 1:
             raise ValueError(f"{name}: expected one label each, found shape {labels.shape}")
         if self._regression is False and labels.dtype.kind == "f":  # no classes by name, but labels before were whole
@@ -255,31 +415,10 @@ class Pool:
     def _labelled_positions(self) -> Array:
         return np.fromiter(self._told, dtype=np.int64, count=len(self._told))
 
-    def _ids_at(self, positions: Array) -> Array:
+    def _ids_at(self, positions: Array) -> IdArray:
         return positions if self._ids is None else self._ids[positions]
 
 
-def _checked_ids(ids: Any, count: int) -> tuple[Array | None, Array | None]:
-    """Ids and the order that sorts them; None for both where ids are the positions themselves."""
-    if ids is None:
-        return None, None
-    column = as_numpy(ids)
-    refuse_beyond(column, "ids", ids)
-    if column.shape != (count,) or (count and column.dtype.kind not in "iu"):
-        raise ValueError(
-            f"ids: expected an integer for each of {count} inputs, found {column.dtype} of shape {column.shape}"
-        )
-    column = column.astype(np.int64)
-    if np.array_equal(column, np.arange(count)):
-        return None, None
-    order = np.argsort(column, kind="stable")
-    ranked = column[order]
-    _refuse_repeats(ranked, ranked, ordered=True)
-    return column, order
-
-
-def _refuse_repeats(positions: Array, ids: Array, ordered: bool = False) -> None:
-    ranked = positions if ordered else np.sort(positions)
-    twice = ranked[1:][ranked[1:] == ranked[:-1]]
-    if len(twice):
-        raise ValueError(f"ids: {ids[positions == twice[0]][0]} appears twice; give each id once")
+def _unless_counting(ids: IdArray) -> IdArray | None:
+    """Ids, or None where they count the inputs."""
+    return None if np.array_equal(ids, np.arange(len(ids))) else ids

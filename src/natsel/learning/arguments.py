@@ -4,6 +4,8 @@ import operator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from natsel.data.examples import Examples
 from natsel.data.labels import read_numbers, refuse_class_beyond
 from natsel.data.pool import Pool
@@ -57,13 +59,25 @@ def as_examples(examples: Any, name: str, pool: Pool) -> Examples | None:
         found = Examples(inputs, read_numbers(labels, name) if pool.regression and labels is not None else labels)
     if found.labels is None:
         raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
-    if any(ours != theirs for ours, theirs in zip(pool.classes, found.classes, strict=False)):
-        raise ValueError(f"{name}: its classes are not numbered like the pool's; make it with classes=pool.classes")
     if not pool.regression and not pool.classes and not found.classes:
         refuse_class_beyond(found.labels, len(pool), name)
     if pool.regression and not found.classes:
         return replace(found, labels=read_numbers(found.labels, name))
     return found
+
+
+def numbered_like(examples: Examples, classes: tuple[str, ...]) -> Examples:
+    """Examples whose classes have the numbers that they have among `classes`; classes that are not there come after.
+
+    >>> numbered_like(Examples([[0.0]], ["cat"], classes=("cat", "dog")), ("dog", "cat")).labels
+    array([1])
+    """
+    if not classes or not examples.classes or examples.classes == classes:
+        return examples
+    order = (*classes, *(name for name in examples.classes if name not in classes))
+    number_of = {name: number for number, name in enumerate(order)}
+    new_C = np.array([number_of[name] for name in examples.classes] + [-1])  # −1, unknown, stays unknown
+    return replace(examples, labels=new_C[examples.labels], classes=order)
 
 
 def _type_name(thing: Any) -> str:

@@ -16,7 +16,7 @@ from natsel.data.examples import Examples
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.evaluation.of_belief import evaluate
-from natsel.learning.arguments import as_examples
+from natsel.learning.arguments import as_examples, numbered_like
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
 from natsel.models.adapter import ModelAdapter
@@ -39,7 +39,12 @@ class FittedModel:
         self.seed, self.checkpoints, self.bars = seed, checkpoints, bars
         if self._adapter.regression:
             pool.expect_numbers()
-        self.validation, self.test = as_examples(validation, "validation", pool), as_examples(test, "test", pool)
+        elif self._adapter.classification:
+            pool.expect_classes()
+        self._pool = pool
+        self._examples_given = {
+            name: as_examples(given, name, pool) for name, given in (("validation", validation), ("test", test))
+        }
         self.teaches_junk = teaches_junk(junk, self.model, pool)
         self.revision = 0
         """The revision of the labels that the model knows; 0 before the first fit."""
@@ -48,6 +53,20 @@ class FittedModel:
         self._known_consistent = False
         if checkpoints and not self._adapter.keeps_weights:
             raise ValueError(f"checkpoints: {type(self.model).__name__} cannot give its weights; leave checkpoints out")
+
+    @property
+    def validation(self) -> Examples | None:
+        """What goes to the model's fit beside the labels, with classes numbered as in the pool."""
+        return self._numbered("validation")
+
+    @property
+    def test(self) -> Examples | None:
+        """What the model is evaluated on, with classes numbered as in the pool."""
+        return self._numbered("test")
+
+    def _numbered(self, name: str) -> Examples | None:
+        given = self._examples_given[name]
+        return None if given is None else numbered_like(given, self._pool.classes)
 
     def fit_and_evaluate(self, record: RunRecord) -> None:
         """Fit to the labels there are, evaluate on the test examples and write the round into the journal; nothing of

@@ -19,7 +19,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -33,8 +33,8 @@ from natsel.beliefs.targets import Targets
 from natsel.choose import METHODS, Method, Selection, resolve, select
 from natsel.choose.selection import uncertainty_split
 from natsel.data.examples import Examples
-from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
+from natsel.ids import IdArray, Key, are_among, as_ids, keys_of
 from natsel.learning.arguments import as_count, as_pool
 from natsel.learning.client_names import ClientNames
 from natsel.learning.fitted_model import FittedModel
@@ -47,7 +47,7 @@ from natsel.learning.terms import in_the_form_of, refuse_other_pool, terms_of
 from natsel.models.protocol import Model, Progress
 from natsel.objectives import Argument
 from natsel.seeds import derive
-from natsel.store import Acquisition, Ask, Journal, Round, Stop
+from natsel.store import Acquisition, Ask, Journal, Points, Round, Run, Stop, Terms
 
 COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
 
@@ -55,6 +55,8 @@ COLD = "no labels yet: this batch was drawn at random, and the method decides fr
 class ActiveLearner:
     """Chooses what to label next, from a model, a pool and a method; keeps everything in `store` (None: in memory).
 
+    A new run has the method "power-bald" and k = 10 unless others are given; a run that is gone on with keeps its own
+    unless others are given, which the journal then records. Its pool may have grown, by points with new ids.
     Labels and marks that the pool already has are told first. `validation` goes to the model's fit, `test` is evaluated
     after every fit, `candidates` makes each ask look at a random part of the pool of that size only. `targets` are the
     inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that gives new ones,
@@ -66,7 +68,7 @@ class ActiveLearner:
     name that no other has.
 
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> pool = Pool(np.arange(20.0)[:, None], labels=np.arange(20) // 10)
+    >>> pool = Pool(np.arange(20.0)[:, None], answers=np.arange(20) // 10)
     >>> learner = ActiveLearner(RandomForestClassifier(5), pool, method="bald", k=2)
     >>> learner.run(budget=6)
     'the budget of 6 labels is used'
@@ -78,8 +80,8 @@ class ActiveLearner:
         self,
         model: Any,
         pool: Pool,
-        method: str | Method = "power-bald",
-        k: int = 10,
+        method: str | Method | None = None,
+        k: int | None = None,
         store: str | Path | Journal | None = None,
         seed: int = 0,
         *,
@@ -94,11 +96,12 @@ class ActiveLearner:
         progress: Progress | bool | None = None,
     ) -> None:
         self.pool = as_pool(pool)
-        self.method = resolve(method)
-        self.k = as_count(k, "k")
+        if method is not None:
+            resolve(method)
+        if k is not None:
+            as_count(k, "k")
         self.seed = as_count(seed, "seed", least=-(1 << 63))
         self.candidates = None if candidates is None else as_count(candidates, "candidates")
-        self.targets = targets_for(self.method, targets)
         self.progress = progress if callable(progress) else None
         self._fitted = FittedModel(
             model,
@@ -113,11 +116,16 @@ class ActiveLearner:
         self._opened = not isinstance(store, Journal)
         self.journal = store if isinstance(store, Journal) else Journal(":memory:" if store is None else store)
         self._lock = threading.RLock()
-        self._answering: set[int] = set()
+        self._answering: set[Key] = set()
         self._names: ClientNames | None = None
+        self._news: tuple[str, ...] = ()
         try:
             self._names = ClientNames(self.journal, run, who)
-            self._record = self._begin(run, self._names)
+            known = next((one for one in self.journal.runs() if one.name == run), None)
+            self.method = resolve(method) if method is not None else method_of(known)
+            self.k = k if k is not None else 10 if known is None else known.current_terms.k
+            self.targets = targets_for(self.method, targets)
+            self._record = self._begin(run, self._names, known)
         except BaseException:
             self.close()
             raise
@@ -154,14 +162,14 @@ class ActiveLearner:
         return len(self._record.catch_up().values)
 
     @property
-    def labelled_ids(self) -> Array:
+    def labelled_ids(self) -> IdArray:
         """Ids with a label, in the order first told."""
-        return np.array(list(self._record.snapshot().values), dtype=np.int64)
+        return self._record.ids_of(self._record.snapshot().values)
 
     @property
-    def outstanding(self) -> Array:
+    def outstanding(self) -> IdArray:
         """Ids that were asked for, by anybody, and are neither told nor skipped nor released, in the order asked."""
-        return np.array(list(self._record.snapshot().outstanding), dtype=np.int64)
+        return self._record.ids_of(self._record.snapshot().outstanding)
 
     @property
     def history(self) -> list[Round]:
@@ -172,7 +180,7 @@ class ActiveLearner:
         """What the model learns from: inputs and labels in the order first told."""
         return self._record.labelled()
 
-    def disagreements(self) -> dict[int, dict[str, int | float]]:
+    def disagreements(self) -> dict[Key, dict[str, int | float]]:
         """Ids that were given different labels under different names: who last said what, in the order said. The last
         of them is the label that counts.
 
@@ -183,7 +191,7 @@ class ActiveLearner:
         >>> learner.disagreements()
         {1: {'ann': 1, 'bob': 0}}
         """
-        said: dict[int, dict[str, int | float]] = {}
+        said: dict[Key, dict[str, int | float]] = {}
         for label in self.journal.labels(self._record.run):
             of_id = said.setdefault(label.id, {})
             of_id.pop(label.who, None)  # whoever says something again is now the last to have said it
@@ -200,7 +208,7 @@ class ActiveLearner:
                 raise ValueError("belief: there are no labels to learn from yet; tell some first")
             if ids is None:
                 return self._fitted.believe(inputs)
-            chosen = np.atleast_1d(as_numpy(ids))
+            chosen = as_ids(ids)
             return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
     def summary(self) -> dict[str, Any]:
@@ -236,6 +244,10 @@ class ActiveLearner:
         nothing. `who` says whose labels they are; where people disagree (`disagreements`) the label told last counts.
         """
         self._record.tell(ids, labels, who=who)
+
+    def add_classes(self, names: Sequence[str]) -> None:
+        """Add classes that turned up late, after those there are, for all who work on the journal."""
+        self._record.add_classes([names] if isinstance(names, str) else list(names))
 
     def skip(self, ids: Any) -> None:
         """Set ids aside that cannot be labelled; they are not asked for again."""
@@ -276,19 +288,39 @@ class ActiveLearner:
                 self.journal.record_stop(state.run, Stop(state.revision, rule, reason))
                 return reason
 
-    def _begin(self, run: str, names: ClientNames) -> RunRecord:
-        """The run in the journal: a new one, or one that was begun before on the same terms."""
+    def _begin(self, run: str, names: ClientNames, known: Run | None) -> RunRecord:
+        """The run in the journal: a new one, or one that was begun before."""
         config: dict[str, Any] = {"candidates": self.candidates}
         config |= {} if self.targets is None else {"targets": self.targets.terms()}
         config |= {"junk": "expose"} if self._fitted.teaches_junk else {}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
         terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
-        known = next((one.terms for one in self.journal.runs() if one.name == run), None)
+        points = Points(keys_of(contents.ids), contents.marks())
         if known is not None:
-            refuse_other_pool(known, contents, self.journal.path)
-            terms = in_the_form_of(known, terms, self.pool, self.targets)
-        trusted = not contents.sampled and (known is None or known.pool == contents.fingerprint())
-        return RunRecord(self.journal, run, terms, self.pool, names, trusted)
+            kind = known.terms.notes.get("inputs", contents.kind)
+            if kind != contents.kind:
+                raise ValueError(
+                    f"store: {self.journal.path} holds a run of inputs {kind}, not {contents.kind}; open it as it was"
+                    " or choose another file"
+                )
+            before = len(self.journal.points(known.run))
+            if not before:
+                refuse_other_pool(known.terms, terms, contents, self.pool, self.journal.path)
+                before = known.terms.notes.get("points", len(points))
+            self._refuse_names_for_numbers(known)
+            terms = in_the_form_of(known.terms, terms, self.targets)
+            self._news = news_of(known, terms, len(points) - before)
+        return RunRecord(self.journal, run, terms, self.pool, names, not contents.sampled, points)
+
+    def _refuse_names_for_numbers(self, known: Run) -> None:
+        """Refuse names of classes for a run whose labels are numbers: which is which is not known."""
+        names = self.pool.classes
+        counted = names == tuple(str(number) for number in range(len(names)))
+        if names and not known.classes and not counted and self.journal.replay(known.run).values:
+            raise ValueError(
+                f"store: {self.journal.path} holds a run of classes without names, not {', '.join(names[:10])}; open it"
+                " as it was or choose another file"
+            )
 
     def _ask(self, k: int, limit: int | None = None) -> Selection:
         with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
@@ -314,8 +346,8 @@ class ActiveLearner:
                 ids = part_looked_at(free_ids, self.method, count, self.candidates, derive(self.seed, "part", number))
                 taken = None
                 # Targets are drawn again for each batch, and belong to the belief they were made with.
-                if belief is not None and targets is None and np.isin(ids, belief.ids_N.cpu()).all():
-                    taken = np.setdiff1d(belief.ids_N.cpu(), ids)  # by others, since the belief was made
+                if belief is not None and targets is None and are_among(ids, belief.ids).all():
+                    taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
                 else:
                     belief = targets = None  # free the memory of large ones before the next are made
                     belief, targets = self._believe_for(ids, derive(self.seed, "targets", number))
@@ -329,6 +361,8 @@ class ActiveLearner:
             if 0 < len(selection) < k:
                 warning = f"{len(selection)} of {k} points: there are no more to hand out"
                 selection = replace(selection, warnings=(*selection.warnings, warning))
+            if self._news:
+                selection, self._news = replace(selection, warnings=(*selection.warnings, *self._news)), ()
             ask = as_ask(selection, seed=seed, revision=self._fitted.revision, seconds=seconds, who=who)
             if self._record.ask(ask, limit):
                 return selection
@@ -367,7 +401,7 @@ class ActiveLearner:
             self._answering.update(mine)
         try:
             if mine:
-                given = dict(zip(mine, answers(oracle, self.pool, mine), strict=True))
+                given = dict(zip(mine, answers(oracle, self.pool, self._record.ids_of(mine)), strict=True))
                 known = {id: label for id, label in given.items() if label is not None}
                 self._record.tell(list(known), list(known.values()), skipped=[id for id in mine if id not in known])
         finally:
@@ -397,6 +431,27 @@ class ActiveLearner:
             return next(reasons, ("", None))
 
 
+def method_of(known: Run | None) -> Method:
+    """The method of a run that is gone on with; of a new one, the default."""
+    if known is None:
+        return METHODS["power-bald"]
+    terms = known.current_terms
+    method = METHODS.get(terms.method)
+    same = method is not None and repr(method.objective) == terms.config.get("objective", repr(method.objective))
+    if method is None or not same or repr(method.search) != terms.config.get("search", repr(method.search)):
+        raise ValueError(f"method: the run goes by {terms.method}, a method of its own; pass it as method=…")
+    return method
+
+
+def news_of(known: Run, terms: Terms, joined: int) -> tuple[str, ...]:
+    """What a run that is gone on with has now that it did not have before, as sentences for the next batch."""
+    changes = known.current_terms.changes(terms)
+    said = [f"{name} is now {value}" for name, value in changes.items() if name in ("method", "k", "candidates")]
+    said += [f"{name} is another now" for name in ("targets", "validation", "test") if name in changes]
+    said += [f"{joined} points joined the pool"] if joined > 0 else []
+    return (f"changed since the last batch: {'; '.join(said)}",) if said else ()
+
+
 def part_looked_at(free_ids: Array, method: Method, k: int, candidates: int | None, seed: int) -> Array:
     """The free ids that a method looks at, in the order of the pool: all of them, or a random part of `candidates` ids.
     A method that picks at random looks at none, so that k ids are enough.
@@ -420,13 +475,15 @@ def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selectio
     True
     """
     ids = np.random.default_rng(seed).choice(free_ids, k, replace=False)
-    warnings = (COLD,) if k else ("no points are free: all are labelled, outstanding or skipped",)
+    full = len(pool.labelled_ids) == len(pool) > 0
+    none = "every point has a label; labels that a simulation hides are passed as answers=…" if full else ""
+    warnings = (COLD,) if k else (f"no points are free: {none or 'all are labelled, outstanding or skipped'}",)
     belief: Belief
     if pool.regression:
-        belief = GaussianFeatures(torch.zeros(k, 1), ids_N=torch.from_numpy(ids))
+        belief = GaussianFeatures(torch.zeros(k, 1), ids=ids)
     else:
         classes = max(2, len(pool.classes))
-        belief = CategoricalSamples.from_probs(torch.full((k, 1, classes), 1 / classes), ids_N=ids)
+        belief = CategoricalSamples.from_probs(torch.full((k, 1, classes), 1 / classes), ids=ids)
     return Selection(ids, torch.zeros(k, dtype=torch.float64), 0.0, warnings, METHODS["random"], belief)
 
 
@@ -437,7 +494,7 @@ def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str,
     splits = (nothing, nothing) if cold else uncertainty_split(selection.picked)
     scores = nothing if cold else selection.scores.tolist()
     # An id that a search drew twice is asked for once.
-    picks = {pick[0]: pick for pick in reversed(list(zip(selection.indices.tolist(), scores, *splits, strict=True)))}
+    picks = {pick[0]: pick for pick in reversed(list(zip(keys_of(selection.ids), scores, *splits, strict=True)))}
     return Ask(
         picks=tuple(Acquisition(*pick) for pick in reversed(picks.values())),
         method=selection.method.name,

@@ -17,11 +17,12 @@ import numpy as np
 
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
+from natsel.ids import as_ids
 
-Oracle = Callable[[Any], Any] | Mapping[int, Any] | Any | None
+Oracle = Callable[[Any], Any] | Mapping[Any, Any] | Any | None
 
 
-def answers(oracle: Oracle, pool: Pool, ids: list[int]) -> list[Any]:
+def answers(oracle: Oracle, pool: Pool, ids: Any) -> list[Any]:
     """A label, or None, for each id.
 
     >>> pool = Pool([[0.0], [1.0]], ids=[7, 9])
@@ -30,13 +31,15 @@ def answers(oracle: Oracle, pool: Pool, ids: list[int]) -> list[Any]:
     """
     if oracle is None:
         return list(pool.answers(ids))
+    asked = as_ids(ids)
     if isinstance(oracle, Mapping):
-        missing = [id for id in ids if id not in oracle]
+        names = asked.tolist()
+        missing = [id for id in names if id not in oracle]
         if missing:
-            raise ValueError(f"oracle: has no label for id {missing[0]}; map it to None to skip it")
-        return [_plain(label, pool) for label in none_for_junk([oracle[id] for id in ids], len(ids))]
+            raise ValueError(f"oracle: has no label for id {missing[0]!r}; map it to None to skip it")
+        return [_plain(label, pool) for label in none_for_junk([oracle[id] for id in names], len(names))]
     if callable(oracle):
-        labels = [_plain(label, pool) for label in as_numpy(none_for_junk(oracle(as_numpy(ids)), len(ids))).reshape(-1)]
+        labels = [_plain(label, pool) for label in as_numpy(none_for_junk(oracle(asked), len(asked))).reshape(-1)]
         if len(labels) != len(ids):
             raise ValueError(f"oracle: gave {len(labels)} labels for {len(ids)} ids; give one each, None to skip an id")
         return labels

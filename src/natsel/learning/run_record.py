@@ -6,16 +6,17 @@ at a time.
 """
 
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from natsel.data.examples import Examples
-from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
+from natsel.ids import IdArray, Key, as_ids, keys_of
 from natsel.learning.client_names import ClientNames
-from natsel.store import Ask, Journal, RunState, Terms
+from natsel.store import Ask, Journal, Points, RunState, Terms
 
 Array = np.ndarray[Any, Any]
 
@@ -37,12 +38,17 @@ class RunRecord:
         pool: Pool,
         names: ClientNames | None = None,
         trusted: bool = False,
+        points: Points | None = None,
     ) -> None:
         self.journal, self.pool, self.names = journal, pool, names or ClientNames(journal, run)
         self.lock = threading.RLock()
-        before, aside = pool.labelled_ids.tolist(), pool.ignored_ids.tolist()
+        before, aside = keys_of(pool.labelled_ids), keys_of(pool.ignored_ids)
+        self.state: RunState = journal.begin(run, terms, points, who=self.names.name)
+        if self.state.classes:
+            pool.number_classes_as(self.state.classes)
         values = pool.labels_of(before).tolist()
-        self.state: RunState = journal.begin(run, terms)
+        # The order in which points joined the run, whatever the order of the pool is today.
+        self._order_N = pool.position_of(journal.points(self.run).keys) if points is not None else np.arange(len(pool))
         if not trusted:
             self._refuse_other_inputs()
         digests = pool.digests_of(before)
@@ -60,9 +66,12 @@ class RunRecord:
             state = self.state
             if not self.journal.closed:
                 self.journal.catch_up(state)
-            labelled = [id for id in state.changed if id in state.values]
+            if state.classes:
+                self.pool.number_classes_as(state.classes)
+            changed = self._known(state.changed)
+            labelled = [id for id in changed if id in state.values]
             self.pool.restore(labelled, [state.values[id] for id in labelled])
-            self.pool.ignore([id for id in state.changed if id in state.skipped])
+            self.pool.ignore([id for id in changed if id in state.skipped])
             state.changed.clear()
             return state
 
@@ -78,18 +87,39 @@ class RunRecord:
                 changed={},
             )
 
-    def free_ids(self) -> Array:
-        """Ids that may be handed out, in the order of the pool."""
+    def _known(self, keys: Iterable[Key]) -> list[Key]:
+        """Those of some ids that are in this pool: another client may have opened the run with a larger one."""
+        listed = list(keys)
+        return [key for key, held in zip(listed, self.pool.holds(listed).tolist(), strict=True) if held]
+
+    def free_ids(self) -> IdArray:
+        """Ids that may be handed out, in the order in which the points joined the run."""
         with self.lock:
-            taken = [*self.state.values, *self.state.outstanding, *self.state.skipped]
+            taken = self._known([*self.state.values, *self.state.outstanding, *self.state.skipped])
         free_N = np.ones(len(self.pool), dtype=bool)
         free_N[self.pool.position_of(taken)] = False
-        return self.pool.ids[free_N]
+        return self.pool.ids[self._order_N[free_N[self._order_N]]]
+
+    def ids_of(self, keys: Iterable[Key]) -> IdArray:
+        """Ids as the user has them, of keys in the journal; those that this pool lacks as they are written."""
+        listed = list(keys)
+        known = self._known(listed)
+        ids = self.pool.ids[self.pool.position_of(known)]
+        if len(known) == len(listed):
+            return ids
+        id_of = dict(zip(known, ids, strict=True))
+        return as_ids([id_of.get(key, key) for key in listed])
 
     def labelled(self, state: RunState | None = None) -> Examples:
         """Inputs and labels in the order first told, of the state given or of the present one."""
         label_of = (state or self.snapshot()).values
         ids, values = list(label_of), list(label_of.values())
+        lost = [id for id, held in zip(ids, self.pool.holds(ids).tolist(), strict=True) if not held]
+        if lost:
+            raise ValueError(
+                f"pool: {len(lost)} labelled points joined the run later and are not in this pool, the first"
+                f" {lost[0]!r}; make the pool again with all points there are now"
+            )
         numbers = self.pool.regression or any(isinstance(value, float) for value in values)
         labels = np.array(values, dtype=np.float64 if numbers else np.int64)
         return Examples(self.pool.inputs_of(ids), labels, self.pool.classes)
@@ -104,6 +134,7 @@ class RunRecord:
     def tell(self, ids: Any, labels: Any, *, skipped: Any = (), who: str | None = None) -> None:
         """Check labels, then write them, and the ids that got none, in one transaction."""
         chosen, aside = self._checked_ids(ids), self._checked_ids(skipped)
+        self.add_classes(self.pool.new_classes(labels))
         values = self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist()
         if len(values) != len(chosen):
             raise ValueError(f"labels: expected one for each of {len(chosen)} ids, found {len(values)}")
@@ -111,6 +142,14 @@ class RunRecord:
         with self.lock:
             self.journal.tell(self.state, chosen, values, skipped=aside, who=teller, digests=digests)
             self.catch_up()
+
+    def add_classes(self, names: Sequence[str]) -> None:
+        """Record classes that turned up late."""
+        if names:
+            self.pool.add_classes(names)  # refused here where labels are numbers
+            with self.lock:
+                self.journal.add_classes(self.state, names, self.names.name)
+                self.catch_up()
 
     def skip(self, ids: Any) -> None:
         """Set ids aside."""
@@ -126,10 +165,10 @@ class RunRecord:
             self.journal.release(self.state, chosen, self.names.name)
             self.catch_up()
 
-    def _checked_ids(self, ids: Any) -> list[int]:
-        """Ids as a list, each of them in the pool and named once."""
+    def _checked_ids(self, ids: Any) -> list[Key]:
+        """Ids as they are written down, each of them in the pool and named once."""
         self.pool.position_of(ids)
-        chosen: list[int] = np.atleast_1d(as_numpy(ids)).tolist()
+        chosen = keys_of(as_ids(ids))
         if len(set(chosen)) < len(chosen):
             raise ValueError("ids: an id appears twice; give each once")
         return chosen
@@ -137,7 +176,7 @@ class RunRecord:
     def _refuse_other_inputs(self) -> None:
         """Refuse a pool in which a labelled id has another input than the one its label was told for."""
         then = self.journal.contents(self.run)
-        ids = [id for id in then if id in self.state.values]
+        ids = self._known(id for id in then if id in self.state.values)
         now = dict(zip(ids, self.pool.digests_of(ids), strict=True))
         moved = [id for id in ids if now[id] != then[id]]
         if moved:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from natsel.data.examples import Examples
+from natsel.data.frames import joined
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.models.dropout.dropout import Dropout
@@ -46,7 +47,7 @@ def with_set_aside(labelled: Examples, pool: Pool, state: RunState) -> Examples:
     soft_B_C = np.eye(classes)[np.asarray(labelled.labels)]
     if not aside:
         return Examples(labelled.inputs, soft_B_C, labelled.classes)
-    rows = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(pool.inputs_of(aside))])
+    rows = joined(labelled.inputs, pool.inputs_of(aside))
     return Examples(rows, np.concatenate([soft_B_C, np.full((len(aside), classes), 1 / classes)]), labelled.classes)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from natsel.beliefs import Belief, CategoricalSamples, ClassProbabilities, seen_as
 from natsel.beliefs.two_models import TwoModels
 from natsel.data.examples import Examples
+from natsel.data.frames import joined
 from natsel.data.labels import as_numpy
 from natsel.learning.fitted_model import FittedModel
 from natsel.models.dropout.dropout import Dropout
@@ -40,7 +41,7 @@ def believe_with_students(teaching: Teaching, fitted: FittedModel, inputs: Any, 
     for number in range(teaching.students):
         lesson = derive(seed, "student", number)
         if teaching.by == "distil":
-            rows = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(targets[:])])
+            rows = joined(labelled.inputs, targets)
             student: Any = distil(fitted.model, rows, fitted.believe(rows), seed=lesson)
         else:
             labels_M = pseudo_labels(about_classes(fitted.believe(targets)), derive(seed, "labels", number))
@@ -106,7 +107,7 @@ def extended(labelled: Examples, inputs: Any, labels: Array) -> Examples:
     >>> extended(Examples([[0.0]], [1]), [[1.0]], np.array([0])).labels.tolist()
     [1, 0]
     """
-    rows, known = np.concatenate([as_numpy(labelled.inputs[:]), as_numpy(inputs[:])]), np.asarray(labelled.labels)
+    rows, known = joined(labelled.inputs, inputs), np.asarray(labelled.labels)
     more = labels if known.ndim == 1 else np.eye(known.shape[1])[labels]
     return Examples(rows, np.concatenate([known, more]), labelled.classes)
 

@@ -268,8 +268,8 @@ def most_targets(one: Belief) -> int:
     """How many targets fit a quarter of the memory budget, from a belief about some inputs.
 
     >>> from natsel import CategoricalSamples
-    >>> most_targets(CategoricalSamples.from_probs([[[0.5, 0.5]]], ids_N=[0])) > 1000
+    >>> most_targets(CategoricalSamples.from_probs([[[0.5, 0.5]]], ids=[0])) > 1000
     True
     """
-    each = sum(getattr(one, name).nbytes for name in one.points) / len(one)
+    each = (one.ids.nbytes + sum(getattr(one, name).nbytes for name in one.points)) / len(one)
     return max(1, int(memory_budget() / 4 / each))

@@ -1,12 +1,13 @@
 """The terms of a run: everything that decides its batches, in a form that another process can compare with its own.
 
-    pool                a fingerprint of all that it holds (`natsel.data.contents`)
+    pool                a fingerprint of all that it held when the run began (`natsel.data.contents`)
     method, k, seed     and the objective and the search in full
     model               its class and the arguments it was made with (`natsel.learning.model_text`)
     validation, test    how many examples, and a fingerprint of their inputs and labels
     targets, junk, candidates
 
-A run can be continued on the same terms only. Older journals lack some of these: only those they have are compared.
+A run can be continued with the same model and seed only; other terms may change between rounds, and the journal
+records the change. Older journals lack some of these: only those they have are compared.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ import numpy as np
 
 from natsel import __version__
 from natsel.choose import Method
-from natsel.data.contents import VERSION, Contents, group_size
+from natsel.data.contents import VERSION, Contents
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.learning.model_text import text_of
@@ -54,55 +55,37 @@ def terms_of(
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,
-        "marks": contents.marks(),
     }
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
 
-def in_the_form_of(known: Terms, terms: Terms, pool: Pool, targets: TargetInputs | None) -> Terms:
+def in_the_form_of(known: Terms, terms: Terms, targets: TargetInputs | None) -> Terms:
     """Terms as the version of natsel that wrote the known ones would have written them."""
     config = {name: value for name, value in terms.config.items() if name not in _ADDED_LATER or name in known.config}
     before = known.config.get("targets") or {}
     if "targets" in config and targets is not None and not str(before.get("inputs", VERSION)).startswith(VERSION):
         config["targets"] = {**config["targets"], "inputs": Pool(targets.inputs).sampled_fingerprint()}
-    name = terms.pool if known.pool.startswith(VERSION) else pool.sampled_fingerprint()
-    return replace(terms, pool=name, config=config)
+    return replace(terms, config=config)
 
 
-def refuse_other_pool(known: Terms, contents: Contents, place: Any) -> None:
-    """Raise a ValueError that says how a pool differs from that of a run, where only some points differ or were added.
+def refuse_other_pool(known: Terms, terms: Terms, contents: Contents, pool: Pool, place: Any) -> None:
+    """Raise a ValueError where a pool does not begin with the points of a run from before the ids of points were kept.
 
-    >>> one, other = (Contents(np.array(rows), np.arange(3), ()) for rows in ([4, 5, 6], [4, 9, 6]))
-    >>> notes = {"points": 3, "classes": [], "inputs": one.kind, "marks": one.marks()}
-    >>> refuse_other_pool(Terms(one.fingerprint(), "bald", 2, 0, notes=notes), other, "run.db")
+    >>> pool, other = Pool(np.array([4, 5, 6])), Pool(np.array([4, 9, 6]))
+    >>> known = Terms(pool.fingerprint(), "bald", 2, 0, notes={"points": 3})
+    >>> refuse_other_pool(known, known, other.contents(), other, "run.db")
     Traceback (most recent call last):
-    ValueError: pool: 1 of the 3 points that run.db is about holds another input now: id 1; open it with the inputs
-    as they were, or choose another file
+    ValueError: store: run.db holds a run of other inputs or ids; open it as it was or choose another file
     """
-    points, now = known.notes.get("points", 0), len(contents.ids)
-    if contents.fingerprint() == known.pool or not known.pool.startswith(VERSION):
-        return
-    if now > points and contents.fingerprint(points) == known.pool:
+    if known.pool.startswith(VERSION):
+        points, classes = known.notes.get("points", len(pool)), tuple(known.notes.get("classes", contents.classes))
+        same = points <= len(pool) and contents.fingerprint(points, classes) == known.pool
+    else:
+        same = pool.sampled_fingerprint() == known.pool
+    if not same:
         raise ValueError(
-            f"pool: it has grown by {now - points} since the {points} points that {place} is about; open it with those,"
-            " or go on in another file and tell it the labels of this one:"
-            f" natsel.Journal({str(place)!r}).replay().values"
+            f"store: {place} holds a run of {known.other_data(terms)}; open it as it was or choose another file"
         )
-    alike = (now, list(contents.classes), contents.kind) == tuple(
-        known.notes.get(name) for name in ("points", "classes", "inputs")
-    )
-    groups = contents.differing(known.notes.get("marks", ""), points) if alike else np.zeros(0)
-    if not len(groups):
-        return  # the notes say it, or else there is no more to say than that it is another
-    size = group_size(points)
-    first = contents.ids[groups[0] * size : (groups[0] + 1) * size]
-    which = f"id {first[0]}" if len(first) == 1 else f"among ids {first[0]} to {first[-1]}"
-    many = f"{len(groups)}" if size == 1 else f"at least {len(groups)}"
-    held = "holds another input now: " if many == "1" else "hold other inputs now, the first "
-    raise ValueError(
-        f"pool: {many} of the {points} points that {place} is about {held}{which}; open it with the inputs as they"
-        " were, or choose another file"
-    )
 
 
 def _fingerprint(examples: Examples) -> str:

@@ -84,7 +84,7 @@ def _salvaged(path: Path) -> list[Row]:
 
 def _rows(run: Run | None, labels: Sequence[Label]) -> list[Row]:
     last = {label.id: number for number, label in enumerate(labels)}
-    classes = [] if run is None else run.terms.notes.get("classes") or []
+    classes = () if run is None else run.classes
     return [
         {
             "run": None if run is None else run.name,

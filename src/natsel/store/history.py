@@ -1,13 +1,19 @@
 """What a journal tells about a run: its terms, its rounds and the batches asked for in each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from natsel.ids import Key
+
+_MAY_CHANGE = ("method", "k", "objective", "search", "candidates", "targets", "validation", "test")
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What decides a run: nobody may go on with it on other terms. Only `notes` and natsel's version may differ."""
+    """What decides a run. The method, k, candidates, targets, validation and test examples may change between rounds,
+    which the journal then records; the model and the seed may not. `notes` and natsel's version decide nothing.
+    """
 
     pool: str
     method: str
@@ -18,21 +24,46 @@ class Terms:
     natsel: str = ""
 
     def differences(self, other: "Terms") -> list[str]:
-        """What is not the same in two terms, a phrase each.
+        """What is not the same in two terms and may not change, a phrase each.
 
-        >>> Terms("a", "bald", 10, 0).differences(Terms("b", "bald", 10, 1))
-        ['other inputs or ids', 'seed 0, not 1']
+        >>> Terms("a", "bald", 10, 0).differences(Terms("a", "entropy", 5, 1))
+        ['seed 0, not 1']
         """
         ours, theirs = self._decisive(), other._decisive()
-        names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-        data = [] if self.pool == other.pool else self._other_data(other)
-        return [*data, *(f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names)]
+        names = [name for name in self._names(other) if name not in _MAY_CHANGE]
+        return [f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names]
+
+    def changes(self, other: "Terms") -> dict[str, Any]:
+        """What other terms have that is not the same and may change.
+
+        >>> Terms("a", "bald", 10, 0).changes(Terms("a", "entropy", 10, 0))
+        {'method': 'entropy'}
+        """
+        theirs = other._decisive()
+        return {name: theirs.get(name) for name in self._names(other) if name in _MAY_CHANGE}
+
+    def changed(self, changes: Mapping[str, Any]) -> "Terms":
+        """The terms after changes.
+
+        >>> Terms("a", "bald", 10, 0).changed({"k": 5}).k
+        5
+        """
+        config = {name: value for name, value in changes.items() if name not in ("method", "k")}
+        method, k = changes.get("method", self.method), changes.get("k", self.k)
+        return replace(self, method=method, k=k, config={**self.config, **config})
+
+    def other_data(self, other: "Terms") -> str:
+        """What the notes say of how two pools differ, for their fingerprints tell people nothing."""
+        return "; ".join(self._other_data(other))
+
+    def _names(self, other: "Terms") -> list[str]:
+        ours, theirs = self._decisive(), other._decisive()
+        return [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
 
     def _decisive(self) -> dict[str, Any]:
         return {"method": self.method, "k": self.k, "seed": self.seed, **self.config}
 
     def _other_data(self, other: "Terms") -> list[str]:
-        """What the notes say of how two pools differ, for their fingerprints tell people nothing."""
         ours, theirs = self.notes, other.notes
         kinds = ("points", "classes", "inputs")
         differ = [name for name in kinds if name in ours and ours[name] != theirs.get(name, ours[name])]
@@ -50,20 +81,47 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
+class Amendment:
+    """What changed about a run: `detail` has the number of `points` that joined, `classes` that were added, or `terms`
+    that are other ones from then on.
+    """
+
+    seq: int
+    who: str
+    at: str
+    detail: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Run:
-    """A run as the journal knows it."""
+    """A run as the journal knows it: the terms it began on, and what changed since."""
 
     run: int
     name: str
     created: str
     terms: Terms
+    amendments: tuple[Amendment, ...] = ()
+
+    @property
+    def current_terms(self) -> Terms:
+        """The terms as they are now."""
+        terms = self.terms
+        for amendment in self.amendments:
+            terms = terms.changed(amendment.detail.get("terms", {}))
+        return terms
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of their numbers."""
+        added = [name for amendment in self.amendments for name in amendment.detail.get("classes", ())]
+        return (*self.terms.notes.get("classes", ()), *added)
 
 
 @dataclass(frozen=True)
 class Acquisition:
     """One pick of a batch. Epistemic and aleatoric are in nats, None where nothing was believed yet."""
 
-    id: int
+    id: Key
     score: float | None
     epistemic: float | None = None
     aleatoric: float | None = None
@@ -85,7 +143,7 @@ class Ask:
     who: str = ""
 
     @property
-    def ids(self) -> tuple[int, ...]:
+    def ids(self) -> tuple[Key, ...]:
         """The ids in the order picked."""
         return tuple(pick.id for pick in self.picks)
 
@@ -95,7 +153,7 @@ class Label:
     """A label as it was told; the last one of an id counts. `ask` is the batch it answers, None where nobody asked."""
 
     seq: int
-    id: int
+    id: Key
     value: int | float
     who: str
     at: str
@@ -114,7 +172,7 @@ class Round:
     asks: tuple[Ask, ...] = ()
 
     @property
-    def ids(self) -> tuple[int, ...]:
+    def ids(self) -> tuple[Key, ...]:
         """The ids asked for in this round, in order."""
         return tuple(id for ask in self.asks for id in ask.ids)
 

@@ -28,6 +28,7 @@ from typing import Self
 from torch import Tensor
 
 from natsel.containers import remove_leftovers
+from natsel.ids import Key
 from natsel.store import checking, queries, seals, writing
 from natsel.store.artefacts import Artefacts
 from natsel.store.checking import Report
@@ -36,6 +37,7 @@ from natsel.store.exporting import label_rows, write_rows
 from natsel.store.failures import explaining
 from natsel.store.history import Ask, Label, Round, Run, Stop, Terms
 from natsel.store.opening import MEMORY, connect
+from natsel.store.points import Points, joining
 from natsel.store.state import RunState
 
 
@@ -80,37 +82,63 @@ class Journal:
             self.closed = True
             self._connection.close()
 
-    def begin(self, name: str, terms: Terms) -> RunState:
-        """The state of the run of this name, which is made if it is new and must be on these terms if it is not."""
+    def begin(self, name: str, terms: Terms, points: Points | None = None, *, who: str = "") -> RunState:
+        """The state of the run of this name, which is made if it is new.
+
+        One that is known must have the same model and seed. What else differs in the terms is recorded as a change, and
+        so are points and classes that the run does not know yet; a point with another input is refused.
+        """
         with self._writing() as database:
             known = queries.run_named(database, name)
             if known is None:
                 writing.run(database, name, terms)
-        if known is not None:
-            differences = known.terms.differences(terms)
+                known = queries.run_named(database, name)
+                assert known is not None
+            before = known.current_terms
+            differences = before.differences(terms)
             if differences:
                 raise ValueError(
                     f"store: {self.path} holds a run of {'; '.join(differences)}; open it as it was or choose"
                     " another file"
                 )
+            if points is not None:
+                held = queries.points(database, known.run)
+                new = joining(held, points, self.path)
+                if len(new):
+                    writing.points(database, known.run, new, len(held), who)
+            classes = [one for one in terms.notes.get("classes", ()) if one not in known.classes]
+            changes = before.changes(terms)
+            for detail in ({"classes": classes} if classes else None, {"terms": changes} if changes else None):
+                if detail:
+                    writing.amendment(database, known.run, detail, who)
         return self.replay(name)
+
+    def add_classes(self, state: RunState, names: Sequence[str], who: str = "") -> None:
+        """Record classes that turned up late; those that are known already are left out."""
+        with self._writing(state) as database:
+            new = [name for name in dict.fromkeys(names) if name not in state.classes]
+            if new:
+                writing.amendment(database, state.run, {"classes": new}, who)
+
+    def points(self, run: int) -> Points:
+        """The points that a run is about, in the order in which they joined."""
+        with self._reading() as database:
+            return queries.points(database, run)
 
     def replay(self, run: int | str = "main", until: int | None = None) -> RunState:
         """The state of a run as all its entries, or those up to `until`, make it."""
         with self._reading() as database:
-            if isinstance(run, str):
-                known = queries.run_named(database, run)
-                if known is None:
-                    raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
-                run = known.run
-            state = RunState(run)
-            state.fold(queries.changes(database, run, 0, until))
+            known = next((one for one in queries.runs(database) if run in (one.run, one.name)), None)
+            if known is None:
+                raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
+            state = RunState(known.run, classes=tuple(known.terms.notes.get("classes", ())))
+            _follow(database, state, until)
         return state
 
     def catch_up(self, state: RunState) -> None:
         """Take in what was committed since, by anybody."""
         with self._reading() as database:
-            state.fold(queries.changes(database, state.run, state.seq))
+            _follow(database, state)
 
     def ask(self, state: RunState, ask: Ask, *, limit: int | None = None) -> int | None:
         """Hand out a batch and return its number; None, and nothing written, if somebody took one of its ids first.
@@ -126,10 +154,10 @@ class Journal:
     def tell(
         self,
         state: RunState,
-        ids: Sequence[int],
+        ids: Sequence[Key],
         values: Sequence[int | float],
         *,
-        skipped: Sequence[int] = (),
+        skipped: Sequence[Key] = (),
         who: str = "",
         only_new: bool = False,
         digests: Sequence[int] | None = None,
@@ -153,7 +181,7 @@ class Journal:
             aside = [id for id in skipped if id not in state.values and id not in values_by_id]
             writing.marks(database, state, "skip", aside, who)
 
-    def skip(self, state: RunState, ids: Sequence[int], who: str = "") -> None:
+    def skip(self, state: RunState, ids: Sequence[Key], who: str = "") -> None:
         """Set ids aside that nobody can or will label."""
         with self._writing(state) as database:
             labelled = [id for id in ids if id in state.values]
@@ -161,7 +189,7 @@ class Journal:
                 raise ValueError(f"ids: {labelled[0]} has a label; tell a better one instead of skipping it")
             writing.marks(database, state, "skip", ids, who)
 
-    def release(self, state: RunState, ids: Sequence[int], who: str = "") -> None:
+    def release(self, state: RunState, ids: Sequence[Key], who: str = "") -> None:
         """Hand outstanding ids back, so that they may be asked for again."""
         with self._writing(state) as database:
             strangers = [id for id in ids if id not in state.outstanding]
@@ -224,7 +252,7 @@ class Journal:
         with self._reading() as database:
             return queries.labels(database, run, since)
 
-    def contents(self, run: int) -> dict[int, int]:
+    def contents(self, run: int) -> dict[Key, int]:
         """Digests of the inputs that labels were told for, by id, where they were given."""
         with self._reading() as database:
             return queries.contents(database, run)
@@ -299,7 +327,7 @@ class Journal:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 if state is not None:
-                    state.fold(queries.changes(self._connection, state.run, state.seq))
+                    _follow(self._connection, state)
                 yield self._connection
                 seals.seal(self._connection)
                 self._connection.execute("COMMIT")
@@ -313,3 +341,10 @@ class Journal:
             raise ValueError(f"store: {self.path} was closed; open it again")
         if os.getpid() != self._process:  # SQLite's locks do not survive a fork
             raise ValueError(f"store: {self.path} was opened before this process was forked; open it again here")
+
+
+def _follow(database: sqlite3.Connection, state: RunState, until: int | None = None) -> None:
+    """Bring a state up to date with what happened to its run, up to an entry where one is named."""
+    added = queries.classes_added(database, state.run, state.seq, until)
+    state.classes += tuple(name for name in added if name not in state.classes)
+    state.fold(queries.changes(database, state.run, state.seq, until))

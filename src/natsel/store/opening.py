@@ -79,8 +79,8 @@ def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> N
         raise ValueError(f"store: {path} cannot leave SQLite's mode {mode}; close other programs that have it open")
     connection.execute("PRAGMA synchronous = EXTRA")  # flushes the folder too: a log once removed must not come back
     connection.execute("PRAGMA cache_spill = OFF")  # else pages of a large commit are written before its end
-    connection.execute("PRAGMA foreign_keys = ON")
     if version < len(schema.MIGRATIONS):
+        connection.execute("PRAGMA foreign_keys = OFF")  # tables that others refer to are made anew
         _bring_up_to_date(connection, path)
         if log_is_missing and version == 1:
             warnings.warn(
@@ -92,6 +92,7 @@ def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> N
         connection.execute("BEGIN")
         _refuse_damage(connection, path)
         connection.execute("ROLLBACK")
+    connection.execute("PRAGMA foreign_keys = ON")
 
 
 def _bring_up_to_date(connection: sqlite3.Connection, path: str | Path) -> None:

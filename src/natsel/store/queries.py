@@ -5,7 +5,9 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from natsel.store.history import Acquisition, Ask, Label, Round, Run, Stop, Terms
+from natsel.ids import Key
+from natsel.store.history import Acquisition, Amendment, Ask, Label, Round, Run, Stop, Terms
+from natsel.store.points import Points, unpacked
 from natsel.store.state import Change
 
 _CHANGES = """
@@ -34,10 +36,49 @@ def runs(database: sqlite3.Connection) -> list[Run]:
     rows = database.execute(
         "SELECT run, name, created, pool, method, k, seed, config, notes, natsel FROM runs ORDER BY run"
     )
+    changed = amendments(database)
     return [
-        Run(run, name, created, Terms(pool, method, k, seed, json.loads(config), json.loads(notes), natsel))
+        Run(
+            run,
+            name,
+            created,
+            Terms(pool, method, k, seed, json.loads(config), json.loads(notes), natsel),
+            tuple(changed.get(run, ())),
+        )
         for run, name, created, pool, method, k, seed, config, notes, natsel in rows
     ]
+
+
+def amendments(database: sqlite3.Connection) -> dict[int, list[Amendment]]:
+    """What changed about each run, in order; nothing in a journal from before there were changes."""
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'amendments'").fetchone():
+        return {}
+    found: dict[int, list[Amendment]] = {}
+    for run, seq, who, at, detail in database.execute(
+        "SELECT a.run, seq, e.who, e.at, a.detail FROM amendments a JOIN entries e USING (seq) ORDER BY seq"
+    ):
+        found.setdefault(run, []).append(Amendment(seq, who, at, json.loads(detail)))
+    return found
+
+
+def classes_added(database: sqlite3.Connection, run: int, since: int, until: int | None = None) -> list[str]:
+    """The names of classes that were added after entry `since`, in order."""
+    limit = (1 << 63) - 1 if until is None else until
+    rows = database.execute(
+        "SELECT detail FROM amendments WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq", (run, since, limit)
+    )
+    return [name for (detail,) in rows for name in json.loads(detail).get("classes", ())]
+
+
+def points(database: sqlite3.Connection, run: int) -> Points:
+    """The points of a run in the order in which they joined; none in a journal from before they were kept."""
+    keys: list[Key] = []
+    marks: list[bytes] = []
+    for count, ids, some in database.execute("SELECT count, ids, marks FROM points WHERE run = ? ORDER BY seq", (run,)):
+        keys += unpacked(ids, count, len(keys))
+        marks.append(some)
+    joined = b"".join(marks)
+    return Points(keys, joined if len(joined) == 4 * len(keys) else b"")
 
 
 def run_named(database: sqlite3.Connection, name: str) -> Run | None:
@@ -45,7 +86,7 @@ def run_named(database: sqlite3.Connection, name: str) -> Run | None:
     return next((run for run in runs(database) if run.name == name), None)
 
 
-def last_labels(database: sqlite3.Connection, run: int, ids: Iterable[int], who: str) -> dict[int, int | float]:
+def last_labels(database: sqlite3.Connection, run: int, ids: Iterable[Key], who: str) -> dict[Key, int | float]:
     """What one person last told about some ids."""
     query = (
         "SELECT l.value FROM labels l JOIN entries e USING (seq) WHERE l.id = ? AND e.run = ? AND e.who = ?"
@@ -65,7 +106,7 @@ def labels(database: sqlite3.Connection, run: int, since: int) -> list[Label]:
     return [Label(*row) for row in rows]
 
 
-def contents(database: sqlite3.Connection, run: int) -> dict[int, int]:
+def contents(database: sqlite3.Connection, run: int) -> dict[Key, int]:
     """A digest of the input that the last label of each id was told for."""
     rows = database.execute(
         "SELECT id, digest FROM contents JOIN entries USING (seq) WHERE run = ? ORDER BY seq", (run,)

@@ -4,7 +4,7 @@
 tables hold the details of an entry. Every table is STRICT and append-only: triggers refuse UPDATE, DELETE and REPLACE,
 whichever program tries.
 
-    runs          what a run is of: data, method, k, seed                            the terms nobody may change
+    runs          what a run is of: data, method, k, seed                            the terms it began on
     entries       seq · run · kind · who · at                                        the order of everything
     asks          a batch: its number, method and seed, the labels its model knew
     acquisitions  the picks of a batch, in order, with scores
@@ -15,6 +15,8 @@ whichever program tries.
     stops         why a run ended
     artefacts     tensors kept beside the journal, by the hash of their bytes
     contents      a digest of the input that a label was told for
+    amendments    what changed about a run: points that joined, classes that were added, another method or k
+    points        the ids of points that joined, in order, and a mark of the input of each
     seals         a digest of all that one transaction wrote, chained to the one before (`natsel.store.seals`)
 
 The version of the schema is `user_version`; `application_id` spells "nats", so that no other file is taken for one.
@@ -117,11 +119,60 @@ MIGRATIONS: list[list[str]] = [
 SEALED = 2  # the version that brought seals
 
 
+def _again(table: str, columns: str, keys: tuple[str, ...]) -> list[str]:
+    """A table made anew with other columns of the same names; its rows stay in their order."""
+    make, *triggers = _statements(table, columns, keys)
+    return [
+        make.replace(f"CREATE TABLE {table} ", f"CREATE TABLE {table}_new ", 1),
+        f"INSERT INTO {table}_new SELECT * FROM {table} ORDER BY rowid",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE {table}_new RENAME TO {table}",
+        *triggers,
+    ]
+
+
+def _with_any_id(columns: str) -> str:
+    return columns.replace(" id INTEGER NOT NULL", " id ANY NOT NULL CHECK (typeof(id) IN ('integer', 'text'))")
+
+
+# Version 3: ids may be texts, and a run may change.
+MIGRATIONS.append(
+    [
+        *_again("entries", _TABLES["entries"][0].replace("'stop'", "'stop', 'amend'"), _TABLES["entries"][1]),
+        *(
+            statement
+            for table in ("acquisitions", "labels", "marks")
+            for statement in _again(table, _with_any_id(_TABLES[table][0]), _TABLES[table][1])
+        ),
+        *_again(
+            "contents",
+            _with_any_id("seq INTEGER NOT NULL REFERENCES entries, id INTEGER NOT NULL, digest INTEGER NOT NULL"),
+            ("seq, id",),
+        ),
+        # SQLite notes a last entry for a table that was filled, also where there was nothing to fill it with.
+        "DELETE FROM sqlite_sequence WHERE NOT EXISTS (SELECT 1 FROM entries)",
+        "CREATE INDEX entries_of_a_run ON entries (run, seq)",
+        "CREATE INDEX labels_of_an_id ON labels (id, seq)",
+        *_statements(
+            "amendments",
+            "seq INTEGER PRIMARY KEY REFERENCES entries, run INTEGER NOT NULL REFERENCES runs, detail TEXT NOT NULL",
+            ("seq",),
+        ),
+        *_statements(
+            "points",
+            "seq INTEGER PRIMARY KEY REFERENCES amendments, run INTEGER NOT NULL REFERENCES runs,"
+            " count INTEGER NOT NULL, ids BLOB NOT NULL, marks BLOB NOT NULL",
+            ("seq",),
+        ),
+    ]
+)
+
+
 def expected(version: int | None = None) -> set[tuple[str, str, str]]:
     """Tables, indexes and triggers of a journal of a version: kind, name and the text that makes each.
 
     >>> sorted(name for kind, name, text in expected() if kind == "table")[:3]
-    ['acquisitions', 'artefacts', 'asks']
+    ['acquisitions', 'amendments', 'artefacts']
     """
     with closing(sqlite3.connect(":memory:")) as fresh:
         for statement in (statement for step in MIGRATIONS[:version] for statement in step):

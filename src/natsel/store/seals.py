@@ -30,6 +30,11 @@ COVERED = {
     "artefacts": ("run, kind, told, hash, bytes, at", "rowid"),
     "contents": ("seq, id, digest", "seq"),
 }
+# Tables of later versions: a seal speaks of them only where they have rows, so that seals from before still hold.
+COVERED_SINCE_3 = {
+    "amendments": ("seq, run, detail", "seq"),
+    "points": ("seq, run, count, ids, marks", "seq"),
+}
 _NONE = (0, 0, 0)
 
 
@@ -55,13 +60,13 @@ def seal(database: sqlite3.Connection) -> None:
     if tuple(before) == now:
         return
     after, until = _limits(tuple(before)), _limits(now)
-    rows = [
-        database.execute(
+    rows = {
+        table: database.execute(
             f"SELECT {columns} FROM {table} WHERE {place} > ? AND {place} <= ? ORDER BY rowid",
             (after[place], until[place]),
         ).fetchall()
-        for table, (columns, place) in COVERED.items()
-    ]
+        for table, (columns, place) in covered(database).items()
+    }
     database.execute(
         "INSERT INTO seals (run, seq, artefact, digest) VALUES (?, ?, ?, ?)", (*now, _digest(digest, now, rows))
     )
@@ -71,7 +76,7 @@ def held(database: sqlite3.Connection) -> Held:
     """Compare every seal with what it covers; every row is read, in the order of its table and by no index."""
     takers = {
         table: (place, _taker(database.execute(f"SELECT {place}, {columns} FROM {table} ORDER BY rowid")))
-        for table, (columns, place) in COVERED.items()
+        for table, (columns, place) in covered(database).items()
     }
     last, digest = _NONE, b""
     try:
@@ -80,7 +85,7 @@ def held(database: sqlite3.Connection) -> Held:
         ):
             now = (covers[0], covers[1], covers[2])
             until = _limits(now)
-            digest = _digest(digest, now, [take(until[place]) for place, take in takers.values()])
+            digest = _digest(digest, now, {table: take(until[place]) for table, (place, take) in takers.items()})
             if seal != number or digest != sealed:
                 return Held(*last, f"what was written after entry {last[1]} is not as it was written")
             last = now
@@ -92,14 +97,27 @@ def held(database: sqlite3.Connection) -> Held:
     return Held(*last, f"rows of {left[0]} after entry {last[1]} have no seal" if left else None)
 
 
+def covered(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    """The tables of a journal that seals cover."""
+    there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return {**COVERED, **{table: facts for table, facts in COVERED_SINCE_3.items() if table in there}}
+
+
 def _limits(covers: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(("run", "seq", "rowid"), covers, strict=True))
 
 
-def _digest(before: bytes, covers: tuple[int, int, int], rows: list[list[Any]]) -> bytes:
-    # Plain ASCII with numbers in full, the same on every machine. Bytes, which only damage brings, are no JSON.
-    content = json.dumps([covers, rows], default=repr).encode()
-    return hashlib.blake2b(before + content, digest_size=16).digest()
+def _digest(before: bytes, covers: tuple[int, int, int], rows: dict[str, list[Any]]) -> bytes:
+    # Plain ASCII with numbers in full, the same on every machine.
+    content = [covers, [rows[table] for table in COVERED]]
+    later = {table: rows[table] for table in COVERED_SINCE_3 if rows.get(table)}
+    text = json.dumps([*content, later] if later else content, default=_bytes_as_text)
+    return hashlib.blake2b(before + text.encode(), digest_size=16).digest()
+
+
+def _bytes_as_text(value: Any) -> str:
+    """A digest of bytes, which are no JSON."""
+    return hashlib.blake2b(value, digest_size=16).hexdigest() if isinstance(value, bytes) else repr(value)
 
 
 def _taker(rows: Iterator[Any]) -> Callable[[int | None], list[Any]]:

@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from natsel.ids import Key
+
 
 class Change(NamedTuple):
     """One id's part in an entry."""
 
     seq: int
     kind: str  # ask, tell, skip or release
-    id: int
+    id: Key
     value: int | float | None  # of a label
     ask: int | None  # the number of an ask
     who: str
@@ -47,13 +49,15 @@ class RunState:
     """How many label changes there were (a new label, or another value): it names what a model could learn from so far.
     The tables of the journal call it `told`.
     """
-    values: dict[int, int | float] = field(default_factory=dict)
+    values: dict[Key, int | float] = field(default_factory=dict)
     """Labels by id in the order first told; a correction keeps its place."""
-    outstanding: dict[int, Asked] = field(default_factory=dict)
+    outstanding: dict[Key, Asked] = field(default_factory=dict)
     """Ids handed out and not come back, in the order asked."""
-    skipped: dict[int, None] = field(default_factory=dict)
+    skipped: dict[Key, None] = field(default_factory=dict)
     """Ids that nobody can or will label."""
-    changed: dict[int, None] = field(default_factory=dict, compare=False)
+    classes: tuple[str, ...] = ()
+    """The names of the classes, in the order of their numbers; empty where classes have none."""
+    changed: dict[Key, None] = field(default_factory=dict, compare=False)
     """Ids whose labels or marks changed since whoever follows them last emptied this."""
 
     def fold(self, changes: Iterable[Change]) -> None:
@@ -75,6 +79,6 @@ class RunState:
             elif change.kind == "skip":
                 self.skipped[change.id] = None
 
-    def free(self, id: int) -> bool:
+    def free(self, id: Key) -> bool:
         """Whether an id may be handed out."""
         return not (id in self.values or id in self.outstanding or id in self.skipped)

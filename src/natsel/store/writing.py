@@ -4,8 +4,11 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
+from natsel.ids import Key
 from natsel.store.history import Ask, Stop, Terms
+from natsel.store.points import Points, packed
 from natsel.store.state import RunState
 
 
@@ -42,9 +45,9 @@ def ask(database: sqlite3.Connection, state: RunState, ask: Ask) -> int:
 def labels(
     database: sqlite3.Connection,
     state: RunState,
-    values: Mapping[int, int | float],
+    values: Mapping[Key, int | float],
     who: str,
-    digests: Mapping[int, int] | None = None,
+    digests: Mapping[Key, int] | None = None,
 ) -> None:
     """Labels, each with the batch that it answers and, where it is known, a digest of the input that it is for."""
     if values:
@@ -59,7 +62,7 @@ def labels(
             database.executemany("INSERT INTO contents VALUES (?, ?, ?)", held)
 
 
-def marks(database: sqlite3.Connection, state: RunState, kind: str, ids: Iterable[int], who: str) -> None:
+def marks(database: sqlite3.Connection, state: RunState, kind: str, ids: Iterable[Key], who: str) -> None:
     """Ids that were skipped or released; those skipped before are left out."""
     new = [id for id in ids if id not in state.skipped]
     if new:
@@ -86,6 +89,20 @@ def stop(database: sqlite3.Connection, run: int, stop: Stop) -> None:
     """Why a run ended."""
     seq = _entry(database, run, "stop", "")
     database.execute("INSERT INTO stops VALUES (?, ?, ?, ?)", (seq, stop.revision, stop.rule, stop.reason))
+
+
+def amendment(database: sqlite3.Connection, run: int, detail: Mapping[str, Any], who: str) -> int:
+    """What changed about a run; the number of the entry is returned."""
+    seq = _entry(database, run, "amend", who)
+    database.execute("INSERT INTO amendments VALUES (?, ?, ?)", (seq, run, json.dumps(dict(detail))))
+    return seq
+
+
+def points(database: sqlite3.Connection, run: int, joined: Points, known: int, who: str) -> None:
+    """Points that joined, after those known."""
+    seq = amendment(database, run, {"points": len(joined)}, who)
+    row = (seq, run, len(joined), packed(joined.keys, known), joined.marks)
+    database.execute("INSERT INTO points VALUES (?, ?, ?, ?, ?)", row)
 
 
 def artefact(database: sqlite3.Connection, run: int, kind: str, revision: int, name: str, size: int) -> None:

@@ -1,0 +1,134 @@
+"""Whatever people have their data in, as inputs, labels and ids.
+
+    a path                       a file or a folder, by `read_examples`
+    examples                     `natsel.Examples`
+    a table                      of pandas or polars; `labels`, `answers` and `ids` may name its columns
+    a column of texts            of pandas or polars
+    a data set                   of torch (items by number) or of Hugging Face
+    an array, a tensor, a list   as it is
+
+What deals out batches, or has no length, is refused: items must be found again by their number.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from natsel.data.dataset import DataSet
+from natsel.data.examples import Examples
+from natsel.data.frames import is_frame
+from natsel.data.labels import as_numpy
+from natsel.data.lazy import Lazy
+from natsel.data.sources import from_huggingface, from_torch, read_examples
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Inputs that positions can index, and what came with them; None for what did not."""
+
+    inputs: Any
+    labels: Any = None
+    answers: Any = None
+    ids: Any = None
+    classes: tuple[str, ...] = ()
+
+
+def examples_from(
+    inputs: Any, *, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = ()
+) -> Source:
+    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs.
+
+    >>> examples_from(Examples(np.zeros((2, 1)), ["cat", "dog"])).classes
+    ('cat', 'dog')
+    >>> examples_from("no such file")
+    Traceback (most recent call last):
+    ValueError: inputs: there is no file or folder 'no such file'; check the path, or pass a list of texts
+    """
+    if isinstance(inputs, str | Path):
+        return _from_path(Path(inputs), labels, answers, ids, classes)
+    if is_frame(inputs):
+        return _from_table(inputs, labels, answers, ids, classes)
+    for name, column in (("labels", labels), ("answers", answers), ("ids", ids)):
+        if isinstance(column, str):
+            raise ValueError(
+                f"{name}: {column!r} names a column, but the inputs are no table; pass the {name} themselves"
+            )
+    found = _examples(inputs)
+    if ids is None:
+        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), _index_of(inputs))
+    if labels is None and answers is None:
+        return Source(found.inputs, found.labels, None, ids, tuple(classes) or found.classes)
+    return Source(found.inputs, labels, answers, ids, tuple(classes))
+
+
+def _examples(inputs: Any) -> Examples:
+    """Inputs as examples, or a refusal in one sentence."""
+    kind = type(inputs).__name__
+    if isinstance(inputs, Examples):
+        return inputs
+    if isinstance(inputs, DataSet):
+        raise ValueError("inputs: found a whole data set; pass a part of it, as in natsel.Pool(data.train)")
+    if hasattr(inputs, "batch_sampler") and hasattr(inputs, "dataset"):
+        raise ValueError(f"inputs: found a {kind}, which deals out batches; pass its data set: loader.dataset")
+    if getattr(inputs, "column_names", None) is not None and hasattr(inputs, "features"):
+        return from_huggingface(inputs)
+    if not hasattr(inputs, "__len__"):
+        raise ValueError(f"inputs: found a {kind}, which has no length; pass a list, an array or a data set")
+    if isinstance(inputs, dict | set | frozenset):
+        raise ValueError(f"inputs: found a {kind}, which has no order; pass a list, and the keys as ids=…")
+    is_array = (
+        isinstance(inputs, list | tuple | np.ndarray | Lazy) or hasattr(inputs, "dtype") or hasattr(inputs, "frame")
+    )
+    if not is_array and hasattr(inputs, "__getitem__") and not hasattr(inputs, "__array__"):
+        return from_torch(inputs)
+    if hasattr(inputs, "ndim") and inputs.ndim == 0:
+        raise ValueError(f"inputs: found one {kind}, not a list of inputs; pass [input]")
+    return Examples(inputs)
+
+
+def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+    if not path.exists():
+        raise ValueError(f"inputs: there is no file or folder {str(path)!r}; check the path, or pass a list of texts")
+    column = next((given for given in (labels, answers) if isinstance(given, str)), None)
+    named: dict[str, Any] = {"ids": ids} if isinstance(ids, str) else {}
+    found = read_examples(path, labels=column, classes=tuple(classes), **named)
+    known = next((found.masks[name] for name in ("ids", "file") if name in found.masks), None)
+    return Source(
+        found.inputs,
+        found.labels if isinstance(labels, str) or (labels is None and answers is None) else labels,
+        found.labels if isinstance(answers, str) else answers,
+        known if ids is None or isinstance(ids, str) else ids,
+        tuple(classes) or found.classes,
+    )
+
+
+def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+    """A data frame; columns that are labels, answers or ids are no inputs."""
+    names = {"labels": labels, "answers": answers, "ids": ids}
+    columns = {what: name for what, name in names.items() if isinstance(name, str)}
+    for what, name in columns.items():
+        if name not in list(table.columns):
+            raise ValueError(f"{what}: there is no column {name!r}; there are {', '.join(map(str, table.columns))}")
+    taken = {what: table[name] for what, name in columns.items()}
+    rest = table[[name for name in table.columns if name not in columns.values()]] if columns else table
+    found = {**names, **taken}
+    index = _index_of(table) if ids is None else found["ids"]
+    return Source(Examples(rest).inputs, found["labels"], found["answers"], index, tuple(classes))
+
+
+def _index_of(inputs: Any) -> Any:
+    """The index of a table or a column of pandas, unless it only counts the rows."""
+    index = getattr(inputs, "index", None)
+    if index is None or callable(index) or not hasattr(index, "is_unique"):
+        return None
+    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+        return None
+    if not index.is_unique:
+        raise ValueError(
+            "ids: the index of the table has an entry twice; pass ids=…, or table.reset_index(drop=True) to count its"
+            " rows"
+        )
+    return as_numpy(list(index)) if index.nlevels == 1 else list(index)
