@@ -78,7 +78,7 @@ def test_pandas_is_indexed_by_position_not_by_its_index():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=[1, 0])
     labels = pd.Series([0, 1], index=[1, 0])
     part = Examples(frame, labels)[[0]]
-    assert part.inputs.tolist() == [[1.0, 3.0]]
+    assert np.asarray(part.inputs).tolist() == [[1.0, 3.0]]
     assert part.labels.tolist() == [0]
     for column, kept in ((pd.Series([0, None], dtype="Int64"), [0, -1]), (pd.Series(["b", None]), [0, -1])):
         assert read_labels(column)[0].tolist() == kept

@@ -86,10 +86,10 @@ def test_every_name_has_a_line_and_a_wrong_one_gets_a_hint():
 
 
 def test_an_absent_file_is_named_with_the_places_looked_in(tmp_path, monkeypatch):
-    with pytest.raises(
-        AbsentData, match=rf"mnist\.npz is not on this machine \(looked in {tmp_path}\); set NATSEL_DATA"
-    ):
+    with pytest.raises(AbsentData, match=rf"mnist\.npz is not on this machine \(looked in {tmp_path}\); fetch it with"):
         load("mnist", folder=tmp_path)
+    with pytest.raises(AbsentData, match=r"the file uci_yacht\.npz or uci_regression\.npz is not on this machine"):
+        load("uci-yacht", folder=tmp_path)
     monkeypatch.setenv("NATSEL_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("NATSEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -106,7 +106,7 @@ def test_the_first_folder_that_has_a_file_wins(tmp_path, monkeypatch):
         np.savez(tmp_path / place / "reg_fried.npz", x=np.full((10, 10), len(place)), y=np.arange(10.0))
     monkeypatch.setenv("NATSEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NATSEL_DATA", str(tmp_path / "mine"))
-    assert find("reg_fried.npz").parent.name == "mine"
+    assert find("reg-fried", ["absent.npz", "reg_fried.npz"]).parent.name == "mine"
     fried = load("reg-fried")
     assert (fried.train.inputs == 4).all()
     assert sorted([*fried.train.labels, *fried.test.labels]) == list(range(10))

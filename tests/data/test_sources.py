@@ -76,10 +76,116 @@ def test_csv_columns(tmp_path):
     assert price.inputs.tolist() == [[1], [3], [5]]
     texts = read_examples(path, inputs="kind", labels="price")
     assert texts.inputs.tolist() == ["cat", "dog", None]
-    with pytest.raises(ValueError, match="column 'kind' holds text"):
-        read_examples(path, labels="price")
     with pytest.raises(ValueError, match="no column 'wid'; did you mean 'wide'"):
         read_examples(path, inputs="wid")
+
+
+MIXED = """name,age,rooms,city,old,code,kind
+ann,1.5,1,NA,true,007,cat
+bob,NA,2,Ulm,false,008,
+"c, d",?,,Ulm,,010,dog
+"""
+
+
+def test_gaps_and_texts_beside_numbers_make_a_frame(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    path = tmp_path / "a.csv"
+    path.write_text(MIXED)
+    found = read_examples(path, labels="kind", ids="code")
+    assert found.masks["ids"].tolist() == ["007", "008", "010"]
+    assert (found.labels.tolist(), found.classes) == ([0, -1, 1], ("cat", "dog"))
+    assert found[[2]].masks["ids"].tolist() == ["010"]
+    frame = found.inputs.frame
+    assert list(frame.columns) == ["name", "age", "rooms", "city", "old"]
+    assert frame["name"].tolist() == ["ann", "bob", "c, d"]
+    assert frame["city"].tolist() == ["NA", "Ulm", "Ulm"]  # a word among words
+    for name, numbers in {"age": [1.5, None, None], "rooms": [1, 2, None], "old": [1, 0, None]}.items():
+        np.testing.assert_array_equal(frame[name], np.array(numbers, dtype=float))
+    assert isinstance(read_examples(path, inputs="rooms").inputs.frame, pandas.DataFrame)
+    assert read_examples(path, inputs=["name", "kind"]).inputs.frame["kind"].isna().tolist() == [False, True, False]
+    pool = Pool(found.inputs, labels=found.labels, classes=found.classes)
+    assert len(pool.unlabelled_ids) == 1
+
+
+def test_without_pandas_gaps_are_nan_and_texts_beside_numbers_are_refused(tmp_path, without):
+    path = tmp_path / "a.csv"
+    path.write_text(MIXED)
+    without("pandas")
+    numbers = read_examples(path, inputs=["age", "rooms", "old"])
+    np.testing.assert_array_equal(numbers.inputs, np.array([[1.5, 1, 1], [np.nan, 2, 0], [np.nan] * 3], np.float32))
+    with pytest.raises(ImportError, match=r"column 'name' holds texts beside other columns.*natsel\[tables\], or name"):
+        read_examples(path, labels="kind")
+    assert read_examples(path, inputs="city").inputs.tolist() == ["NA", "Ulm", "Ulm"]
+
+
+@pytest.mark.parametrize(
+    ("column", "regression", "expected"),
+    [
+        ("1,2,0", False, [1, 2, 0]),
+        ("1,,0", False, [1, -1, 0]),
+        ("1.0,NA,0.0", False, [1, -1, 0]),  # what a program makes of whole numbers with gaps
+        ("1,,0", True, [1.0, np.nan, 0.0]),
+        ("1.5,,0", False, [1.5, np.nan, 0.0]),
+        ("1.0,2.0,0.0", False, [1.0, 2.0, 0.0]),
+        ("yes,,no", False, [1, -1, 0]),
+        ("True,,False", False, [1, -1, 0]),
+    ],
+)
+def test_gaps_among_labels_are_labels_that_are_not_known(tmp_path, column, regression, expected):
+    rows = [f"{place},{field}" for place, field in enumerate(column.split(","))]
+    (tmp_path / "a.csv").write_text("\n".join(["x,label", *rows]))
+    labels = read_examples(tmp_path / "a.csv", regression=regression).labels
+    np.testing.assert_array_equal(labels, expected)
+    assert labels.dtype == np.array(expected).dtype
+
+
+def test_ids_are_numbers_where_they_are_written_so_and_each_row_has_one(tmp_path):
+    (tmp_path / "a.csv").write_text("id,code,x\n7,7,0\n12,,1\n")
+    assert read_examples(tmp_path / "a.csv", ids="id").masks["ids"].dtype == np.int64
+    assert read_examples(tmp_path / "a.csv", inputs="x", ids="id").inputs.tolist() == [[0], [1]]
+    with pytest.raises(ValueError, match=r"^ids: column 'code' has a gap in row 2"):
+        read_examples(tmp_path / "a.csv", ids="code")
+    with pytest.raises(ValueError, match="no column 'idd'; did you mean 'id'"):
+        read_examples(tmp_path / "a.csv", ids="idd")
+    np.savez(tmp_path / "a.npz", x=np.eye(2), names=["b", "a"])
+    assert read_examples(tmp_path / "a.npz", ids="names").masks["ids"].tolist() == ["b", "a"]
+    with pytest.raises(ValueError, match=r"^ids: there is no 'z'"):
+        read_examples(tmp_path / "a.npz", ids="z")
+    np.save(tmp_path / "x.npy", np.eye(2))
+    np.save(tmp_path / "ids.npy", np.array([5, 6]))
+    assert read_examples(tmp_path / "x.npy", ids=tmp_path / "ids.npy").masks["ids"].tolist() == [5, 6]
+    with pytest.raises(ValueError, match=r"^ids: images are named by their files"):
+        read_examples(tmp_path, ids="id")
+
+
+def test_rows_of_other_lengths_are_counted_across_blocks(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 3000 + "\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"^path: row 3001 of a\.csv has 3 fields, the header 2"):
+        read_examples(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 3000)
+    assert read_examples(tmp_path / "a.csv").inputs.shape == (3000, 2)
+
+
+def test_parquet_keeps_categories_dates_and_columns_that_pandas_calls_an_index(tmp_path):
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    pytest.importorskip("pyarrow", reason="needs the extra parquet")
+    frame = pandas.DataFrame(
+        {
+            "city": pandas.Categorical(["Ulm", None]),
+            "when": pandas.to_datetime(["2020-01-01", None]),
+            "n": [1, 2],
+            "label": pandas.array([1, None], dtype="Int64"),
+        },
+        index=pandas.Index(["u1", "u2"], name="user"),
+    )
+    frame.to_parquet(tmp_path / "a.parquet")
+    found = read_examples(tmp_path / "a.parquet", ids="user")
+    assert found.inputs.kinds == {"city": "category", "when": "date", "n": "int64"}
+    assert found.masks["ids"].tolist() == ["u1", "u2"]
+    assert found.labels.tolist() == [1, -1]
+    assert list(read_examples(tmp_path / "a.parquet").inputs.kinds) == ["city", "when", "n", "user"]
+    with pytest.raises(ValueError, match=r"^labels: column 'when' holds dates"):
+        read_examples(tmp_path / "a.parquet", labels="when")
 
 
 def test_a_label_column_of_a_usual_name_never_becomes_an_input(tmp_path):
@@ -94,7 +200,6 @@ def test_a_label_column_of_a_usual_name_never_becomes_an_input(tmp_path):
     [
         ("a,b\n1\n", "row 1 of a.csv has 1 fields, the header 2"),
         ("a,a\n1,2\n", "two columns of a.csv have the same name"),
-        ("a,b\n1,2\n3,\n", "column 'b' has a gap in row 2"),
         ("label\n1\n", "no column is left"),
         (b"a\n\xff\xfe\n", "damaged or not .csv"),
     ],
@@ -201,7 +306,7 @@ def test_a_pool_over_lazy_inputs_reads_only_what_it_is_asked_for():
         return np.array([position], dtype=np.float32)
 
     train, rest = split(Examples(Lazy(one, 1000), np.arange(1000) % 2), (100, None))
-    pool = Pool.of(train, ids=train.masks["row"])
+    pool = Pool.with_answers(train, ids=train.masks["row"])
     assert read == []
     chosen = pool.ids[:3]
     pool.label(chosen, pool.answers(chosen))
@@ -281,3 +386,21 @@ def test_hugging_face_data_sets():
         from_huggingface([])
     with pytest.raises(ValueError, match="none of vector has a usual name"):
         from_huggingface(HuggingFace({"vector": [[1.0]]}))
+
+
+def test_lazy_inputs_have_a_shape_and_a_text_and_read_no_more_than_one():
+    read = []
+
+    def one(position):
+        read.append(position)
+        return np.zeros((4, 3))
+
+    images = Lazy(one, 1000)
+    part = images.part([7, 9])
+    assert repr(images) == "Lazy(1000 inputs, read when they are asked for)"
+    assert read == []
+    assert part.shape == (2, 4, 3)
+    assert images.shape == (1000, 4, 3)
+    assert read == [7], "one input tells the shape of all parts"
+    assert repr(images.part([])) == "Lazy(0 inputs of shape (4, 3), read when they are asked for)"
+    assert Lazy(one, 0).shape == (0,)

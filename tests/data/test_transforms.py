@@ -98,7 +98,7 @@ def test_split_refusals():
 def test_row_names_the_oldest_row_through_several_steps():
     part = subsampled(subsampled(IMAGES, 50), 5)
     np.testing.assert_array_equal(part.inputs, IMAGES.inputs[part.masks["row"]])
-    pool = Pool.of(part, ids=part.masks["row"])
+    pool = Pool.with_answers(part, ids=part.masks["row"])
     np.testing.assert_array_equal(pool.inputs_of(pool.ids), part.inputs)
 
 
@@ -162,7 +162,7 @@ def test_junk_is_passed_over_or_a_class_of_its_own():
     assert mixed.masks["junk"].sum() == 20
     assert (mixed.labels[300:] == -1).all()
     assert mixed.masks["odd"][300:].tolist() == [-1] * 20
-    assert Pool.of(mixed).answers([0, 310]) == [0, None]
+    assert Pool.with_answers(mixed).answers([0, 310]) == [0, None]
     named = with_junk(IMAGES, noise, as_class=True)
     assert named.classes == ("a", "b", "c", "junk")
     assert (named.labels[300:] == 3).all()

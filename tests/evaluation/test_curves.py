@@ -20,7 +20,7 @@ runs = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(runs)
 def test_bands_are_ordered_and_agree_with_brute_force(made):
     found = bands(made)
@@ -60,7 +60,7 @@ def test_sizes_must_grow(sizes):
         bands([([1, 2, 3], [0.0])])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=40))
 def test_class_entropy_is_bounded_and_blind_to_names(labels):
     entropy = class_entropy(labels, 6)

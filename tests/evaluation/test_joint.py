@@ -106,7 +106,7 @@ def test_disjoint_parameters_on_a_full_grid_have_no_total_correlation():
     assert evaluation.total_correlation(apart[[0, 0]], [0, 0]) > 0.01
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 6), classes=st.integers(1, 4), count=st.integers(0, 6))
 def test_chain_rule_and_bounds(seed, draws, classes, count):
     """In any order, in any chunks, with draws that forbid labels.  docs/theory/joint-predictions.md, 3."""

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsel.evaluation import accuracy, gaussian_nll, nll, rmse
+from natsel.evaluation.classification import FLOOR
+from natsel.evaluation.of_belief import evaluate
 
 
 def test_accuracy_and_nll_by_hand():
@@ -20,6 +22,31 @@ def test_an_impossible_label_costs_infinitely_much_and_is_no_nan():
     log_mean_N_C = torch.tensor([[1.0, 0.0]]).log()
     assert nll(log_mean_N_C, [1]) == math.inf
     assert accuracy(log_mean_N_C, [1]) == 0
+
+
+def test_a_floor_ends_infinity_changes_nothing_else_and_keeps_the_order():
+    log_mean_N_C = torch.tensor([[1.0, 0.0], [0.25, 0.75], [1.0, 1e-30]]).log()
+    impossible, likely, hardly = (nll(log_mean_N_C[n : n + 1], [1], floor=FLOOR) for n in range(3))
+    assert impossible == pytest.approx(24 * math.log(2))
+    assert (likely, hardly) == (nll(log_mean_N_C[1:2], [1]), nll(log_mean_N_C[2:], [1]))
+    together = nll(log_mean_N_C, [1, 1, 1], floor=FLOOR)  # what was impossible is no likelier than what was not
+    assert together == pytest.approx((likely + 2 * hardly) / 3)
+    assert nll(log_mean_N_C, [0, 1, 0], floor=FLOOR) == nll(log_mean_N_C, [0, 1, 0])
+    with pytest.raises(ValueError, match=r"^floor: expected a probability"):
+        nll(log_mean_N_C, [0, 0, 0], floor=1.0)
+
+
+def test_a_forest_is_judged_by_a_finite_number_also_on_classes_it_has_not_heard_of():
+    from sklearn.ensemble import RandomForestClassifier
+
+    from natsel.data import Examples
+    from natsel.models import Sklearn
+
+    inputs = np.arange(20.0)[:, None]
+    model = Sklearn(RandomForestClassifier(10)).fit(Examples(inputs, np.arange(20) // 10))
+    right, wrong = (evaluate(model.believe(inputs), labels)["nll"] for labels in (np.arange(20) // 10, np.full(20, 2)))
+    assert right < 0.5
+    assert wrong == pytest.approx(24 * math.log(2))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +95,7 @@ def test_bad_numbers_are_refused(mean, variance, values, word):
         gaussian_nll(torch.tensor(mean), torch.tensor(variance), values)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(2, 6), st.integers(0, 100))
 def test_the_true_distribution_is_never_beaten_on_average(points, classes, seed):
     """Gibbs: over all labels weighted by p, no q has a lower nll than p."""

@@ -168,7 +168,7 @@ def test_the_interval_of_savings_covers_where_runs_end_early(count, last):
 needs = st.lists(st.tuples(*[st.one_of(st.none(), st.sampled_from(SIZES))] * 2), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(needs, st.sampled_from([20, 50, 80]))
 def test_stopping_earlier_never_makes_bounds_tighter_or_wrong(pairs, last):
     """Cutting runs short loses knowledge: the bounds still hold what longer runs told."""

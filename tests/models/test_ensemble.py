@@ -40,7 +40,7 @@ def test_it_is_a_model_and_says_one_thing_a_member():
     belief = model.fit(LABELLED, VALIDATION, seed=1).believe(VALIDATION.inputs)
     assert isinstance(belief, CategoricalSamples)
     assert belief.shape == (20, 4, 3)
-    assert belief.ids_N.tolist() == list(range(20))
+    assert belief.ids.tolist() == list(range(20))
     probs = belief.log_probs_N_K_C.exp()
     assert float(probs.std(1).max()) > 0.01  # members differ, without dropout by their seeds alone
     assert len({weights_fingerprint(module) for module in model.modules}) == 4

@@ -41,7 +41,7 @@ def test_every_kind_builds_a_model_that_believes(kind):
 def test_weight_space_methods_choose_from_the_kinds_of_weight_space(kind, options, method):
     belief = KINDS[kind].build(options, TABLE).fit(EXAMPLES).believe(INPUTS)
     targets = {"targets": natsel.Targets(belief)} if method == "bait" else {}
-    assert len(set(natsel.select(method, belief, k=5, **targets).indices.tolist())) == 5
+    assert len(set(natsel.select(method, belief, k=5, **targets).ids.tolist())) == 5
 
 
 @pytest.mark.parametrize("kind", KINDS)

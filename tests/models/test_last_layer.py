@@ -377,11 +377,11 @@ def test_a_learner_asks_by_what_the_last_layer_does_not_know():
     answers = blobs(40, 3).labels
     learner.tell(range(6), answers[:6])
     asked = learner.ask()
-    assert len(set(asked.indices.tolist())) == 3
+    assert len(set(asked.ids.tolist())) == 3
     belief = LastLayer.around(learner.model.module, Examples(blobs(40, 3).inputs[:6], answers[:6]), device="cpu")
     scores = log_det_eig(belief.believe(blobs(40, 3).inputs))
     scores[:6] = -1
-    assert int(asked.indices[0]) == int(scores.argmax())
+    assert int(asked.ids[0]) == int(scores.argmax())
 
 
 def test_singular_and_broken_curvature_is_met_with_a_sentence():

@@ -60,7 +60,7 @@ def test_known_rows_are_never_embedded_again(tmp_path):
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.lists(st.integers(0, 9), max_size=40), st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 def test_whatever_was_embedded_before_the_rows_come_back_right(tmp_path_factory, first, second, size):
     folder = tmp_path_factory.mktemp("cache")
     values = rows(10)

@@ -89,7 +89,7 @@ def test_joint_draws_have_the_posterior_covariance():
     pool, targets = two_bells(6, seed=1)[0], two_bells(4, seed=2)[0]
     one, other = believe_both(model, pool, targets)
     assert one.draws_id == other.draws_id
-    assert other.ids_N.tolist() == [0, 1, 2, 3]
+    assert other.ids.tolist() == [0, 1, 2, 3]
     both = torch.cat([one.log_probs_N_K_C, other.log_probs_N_K_C]).double()
     latent = torch.special.ndtri(both[..., 1].exp().clamp(1e-7, 1 - 1e-7)).clamp(-5, 5)
     rows = torch.from_numpy(np.concatenate([pool, targets]))

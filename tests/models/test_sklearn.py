@@ -7,7 +7,9 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import (
     BaggingClassifier,
@@ -139,8 +141,81 @@ def test_one_class_is_believed_and_not_refused(members):
 
 def test_what_scikit_learn_refuses_is_said_in_one_sentence():
     hopeless = Examples(np.array([[0.0], [np.nan]]), np.array([0, 1]))
-    with pytest.raises(ValueError, match=r"^estimator: LogisticRegression cannot be fitted to these 2 .*NaN"):
+    with pytest.raises(ValueError, match=r"^estimator: LogisticRegression cannot be fitted to these 2 .*NaN") as error:
         Sklearn(LogisticRegression()).fit(hopeless)
+    assert str(error.value).endswith("; it was given an array of float64, shape (2, 1): check what it expects")
+
+
+SEARCHED = GridSearchCV(LogisticRegression(max_iter=500), {"C": [1.0]}, cv=5, error_score="raise")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "remedy"),
+    [
+        (SEARCHED, "label more"),
+        (BaggingClassifier(SEARCHED, 2), "label more, or use members= in place of a bagging estimator"),
+        (make_pipeline(ColumnTransformer([("a", StandardScaler(), ["age"])]), LogisticRegression()), "what it expects"),
+    ],
+)
+def test_more_labels_are_advised_only_where_they_would_help(estimator, remedy):
+    labelled = Examples(DIGITS.data[:3], np.array([0, 1, 1]))
+    with pytest.raises(ValueError, match=r"^estimator: \w+ cannot be fitted to these 3 examples") as error:
+        Sklearn(estimator).fit(labelled)
+    assert str(error.value).endswith(remedy)
+
+
+class Altered(DecisionTreeClassifier):
+    """Keeps a parameter in another form than it was given, as CatBoost does: scikit-learn refuses to clone it."""
+
+    def __init__(self, cat_features=(), random_state=None):
+        super().__init__(random_state=random_state)
+        self.cat_features = list(cat_features)
+
+
+def test_estimators_that_cannot_be_cloned_are_copied():
+    mine = Altered(("city",), random_state=5)
+    with pytest.raises(RuntimeError, match="Cannot clone"):
+        clone(mine)
+    for estimator in (mine, make_pipeline(StandardScaler(), mine)):
+        assert Sklearn(estimator, members=3).fit(digits()).believe(POOL).shape == (60, 3, 10)
+    assert mine.random_state == 5
+    assert not hasattr(mine, "tree_")
+
+
+class Strict(DecisionTreeClassifier):
+    """Wants the classes 0..c−1, as XGBoost does."""
+
+    def fit(self, rows, labels):
+        if np.unique(labels).tolist() != list(range(len(np.unique(labels)))):
+            raise ValueError("Invalid classes inferred from unique values of `y`.")
+        return super().fit(rows, labels)
+
+
+@pytest.mark.parametrize("members", [None, 3])
+def test_classes_that_are_missing_among_labels_do_not_stop_a_strict_classifier(members):
+    odd = DIGITS.target[:150] % 2 == 1
+    labelled = Examples(DIGITS.data[:150][odd], DIGITS.target[:150][odd], classes=tuple("0123456789"))
+    ours, theirs = (
+        Sklearn(estimator, members=members).fit(labelled, seed=1).believe(POOL).log_probs_N_K_C
+        for estimator in (Strict(), DecisionTreeClassifier())
+    )
+    assert torch.equal(ours, theirs)
+
+
+class OwnError(Exception):
+    pass
+
+
+class Failing(DecisionTreeClassifier):
+    def fit(self, rows, labels):
+        raise OwnError("Target contains only one unique value")
+
+
+def test_errors_that_libraries_have_of_their_own_are_read_like_others():
+    one = Examples(np.zeros((3, 2)), np.array([1, 1, 1]), classes=("a", "b"))
+    assert Sklearn(Failing()).fit(one).believe(np.zeros((2, 2))).log_probs_N_K_C.exp().tolist() == [[[0, 1]]] * 2
+    with pytest.raises(ValueError, match=r"^estimator: Failing cannot be fitted .*\(Target contains only one"):
+        Sklearn(Failing()).fit(Examples(np.zeros((3, 2)), np.array([0, 1, 1])))
 
 
 @pytest.mark.parametrize("members", [None, 3])
@@ -275,7 +350,7 @@ def test_selection_by_gaussian_bald_from_a_forest():
     belief = as_model(RandomForestRegressor(30)).fit(sugar()).believe(SUGAR.data[200:])
     picks = natsel.select("batchbald", belief, k=5)
     spread = belief.mean_N_K.var(1)
-    assert picks.indices[0] == int(spread.argmax())
+    assert picks.ids[0] == int(spread.argmax())
 
 
 @pytest.mark.parametrize(

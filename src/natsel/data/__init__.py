@@ -1,7 +1,46 @@
-"""Data: where examples come from, what has been done to them, and which of them have labels."""
+"""Data: where examples come from, what has been done to them, and which of them have labels.
 
+Examples and pools
+    Examples            inputs with their labels
+    Pool                inputs, some of which have labels, for a learner to ask about
+
+Data of your own
+    read_examples       a table in a .csv or .parquet file
+    image_folder        pictures in folders, one folder per class
+    from_torch          a torch data set
+    from_huggingface    a Hugging Face data set
+
+Data sets by name (docs/data.md)
+    load                a data set, from files on this machine
+    fetch               its files, downloaded from its public home if they are not on this machine
+    names               every name with a line about the set
+    catalogue           every data set with its size, licence, home and files; each is a CatalogueEntry
+    CatalogueEntry      what is known of one data set
+    DataSet             what load gives: examples to train on, to test on and perhaps to validate with
+    AbsentData          the error for a data set that is not on this machine
+    two_moons           two interleaved half circles, as many points as wanted
+    two_bells           heavy tails and a curved boundary, as many points as wanted
+    gp_line             noisy values of a random smooth function
+
+Changed data, for experiments
+    split               disjoint random parts of given sizes
+    subsampled          so many of the examples, at random
+    balanced_start      positions of so many examples of each class
+    counted             random parts with given numbers of each class
+    imbalanced          only a share of each class
+    regrouped           new classes made of old ones
+    repeated            every input several times, with noise
+    noisy_labels        a share of the labels replaced by wrong ones
+    with_junk           the examples, then inputs that belong to no class
+    junk_classes        some classes declared junk
+    MNIST_INITIAL       the 20 images of MNIST that the published BatchBALD runs start from
+"""
+
+from natsel.data.catalogue import CatalogueEntry as CatalogueEntry
+from natsel.data.catalogue import catalogue as catalogue
 from natsel.data.dataset import DataSet as DataSet
 from natsel.data.examples import Examples as Examples
+from natsel.data.fetching import fetch as fetch
 from natsel.data.folders import AbsentData as AbsentData
 from natsel.data.groups import counted as counted
 from natsel.data.groups import regrouped as regrouped

@@ -2,12 +2,13 @@
 
     row      8 bytes of blake2b over the bytes of the row
     all      blake2b over how many rows there are, what kind they are, and the digests of all rows in order
-    marks    4 bytes for a group of successive rows, at most 4,096 groups: they tell which rows of another pool differ
+    marks    4 bytes of each row's digest: they tell which rows of another pool differ
 
-Arrays, tensors and memory maps are gone through whole, in chunks, and so are texts; images of a folder are told by the
-bytes of their files, which need not be decoded for that. Where a row has to be read by somebody else's code (a torch
-data set), reading all of them may take as long as training: such inputs are known by their number and 64 rows, and a
-label by the row it was told for.  docs/decisions/0014
+Arrays, tensors and memory maps are gone through whole, in chunks, and so are texts and data frames, of which a row is
+the bytes of its values, the same for every library and version; images of a folder are told by the bytes of their
+files, which need not be decoded for that. Where a row has to be read by somebody else's code (a torch data set),
+reading all of them may take as long as training: such inputs are known by their number and 64 rows, and a label by the
+row it was told for.  docs/decisions/0014
 """
 
 import hashlib
@@ -20,15 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from natsel.data.frames import Column, FrameRows, by_position
 from natsel.data.labels import Array, as_numpy
 from natsel.data.lazy import Lazy
+from natsel.ids import IdArray, keys_of
 from natsel.memory import rows_per_chunk
 
 VERSION = "2:"
 """How fingerprints begin; those without it are of a sample, as they were once made (`sampled_fingerprint`)."""
 
 _SAMPLE = 64
-_MARKS = 4096
 # Texts, file names and objects have no size of their own to plan chunks by.
 _OBJECTS = 4096
 
@@ -46,6 +48,10 @@ def digests_of(inputs: Any, positions: Array | None = None) -> Array:
         rows = inputs.rows if positions is None else inputs.rows[positions]
         files = 64  # enough for a thread to be worth starting
         return _in_parts(lambda part: b"".join(_digest(content(row)) for row in rows[part].tolist()), count, files)
+    if isinstance(inputs, FrameRows):
+        rows_of = inputs if positions is None else inputs[positions]
+        size = rows_per_chunk(16 * max(1, len(inputs.names)), torch.device("cpu"))
+        return _in_parts(lambda part: _rows(encoded_rows(rows_of[part])), count, size, threads=False)
     one = _taken(inputs, slice(0, 1))
     size = _OBJECTS if isinstance(one, list) or len(one) == 0 else rows_per_chunk(one.nbytes, torch.device("cpu"))
     threads = not is_sampled(inputs)  # somebody else's reader may not know threads
@@ -65,12 +71,15 @@ def fingerprint_of(inputs: Any) -> str:
 
 
 def kind_of(inputs: Any) -> str:
-    """What a row is: its shape and type, or "text" for texts and other objects.
+    """What a row is: its shape and type, "text" for texts and other objects, the columns of a data frame.
 
     >>> kind_of(np.zeros((5, 2), dtype=np.float32)), kind_of(np.array(["a"], dtype=object))
     ('<f4 (2,)', 'text')
     """
-    rows = _taken(_held(inputs), slice(0, 1))
+    inputs = _held(inputs)
+    if isinstance(inputs, FrameRows):
+        return f"frame {[(str(name), kind) for name, kind in inputs.kinds.items()]}"
+    rows = _taken(inputs, slice(0, 1))
     if isinstance(rows, list):
         return "text"
     if isinstance(rows, Tensor):
@@ -79,56 +88,40 @@ def kind_of(inputs: Any) -> str:
 
 
 class Contents:
-    """What a pool holds, gone through once: a name for it, and for its first points alone.
+    """What a pool holds, gone through once: a name for it, for its first points alone, and a mark of each point.
 
     >>> one, grown = (Contents(np.arange(count), np.arange(count), ()) for count in (5, 7))
     >>> one.fingerprint() == grown.fingerprint(), one.fingerprint() == grown.fingerprint(5)
     (False, True)
     """
 
-    def __init__(self, inputs: Any, ids: Array, classes: tuple[str, ...]) -> None:
+    def __init__(self, inputs: Any, ids: IdArray, classes: tuple[str, ...]) -> None:
         self.inputs, self.ids, self.classes = inputs, ids, classes
         self.kind = kind_of(inputs)
         self.sampled = is_sampled(inputs)
         self._digests = None if self.sampled else digests_of(inputs)
 
-    def fingerprint(self, points: int | None = None) -> str:
-        """The name of these contents, or of the first so many points."""
+    def fingerprint(self, points: int | None = None, classes: tuple[str, ...] | None = None) -> str:
+        """The name of these contents, or of the first so many points, or with other classes."""
         count = len(self.ids) if points is None else points
-        digest = hashlib.blake2b(repr((count, self.classes, self.kind, self.sampled)).encode(), digest_size=16)
-        digest.update(self.ids[:count].astype("<i8").tobytes())
+        named = self.classes if classes is None else classes
+        digest = hashlib.blake2b(repr((count, named, self.kind, self.sampled)).encode(), digest_size=16)
+        ids = self.ids[:count]
+        digest.update(ids.astype("<i8").tobytes() if ids.dtype.kind == "i" else repr(keys_of(ids)).encode())
         digest.update(self._first(count).astype("<i8").tobytes())
         return VERSION + digest.hexdigest()
 
-    def marks(self, points: int | None = None) -> str:
-        """Marks of groups of successive points as a text, for `differing`; empty where only a sample is known."""
-        count = len(self.ids) if points is None else points
-        if self.sampled:
-            return ""
-        size, digests = group_size(count), self._first(count).astype("<i8")
-        return "".join(_digest(digests[start : start + size].tobytes()).hex()[:8] for start in range(0, count, size))
+    def marks(self) -> bytes:
+        """4 bytes for each point, which tell whether its input is the same; none where only a sample is known.
 
-    def differing(self, marks: str, points: int) -> Array:
-        """Which groups of the first so many points do not have these marks.
-
-        >>> one, other = (Contents(np.array(rows), np.arange(3), ()) for rows in ([4, 5, 6], [4, 6, 6]))
-        >>> one.differing(other.marks(), 3)
-        array([1])
+        >>> one, other = (Contents(np.array(rows), np.arange(3), ()).marks() for rows in ([4, 5, 6], [4, 6, 6]))
+        >>> one[:4] == other[:4], one[4:8] == other[4:8]
+        (True, False)
         """
-        ours, theirs = ([text[at : at + 8] for at in range(0, len(text), 8)] for text in (self.marks(points), marks))
-        return np.flatnonzero([one != other for one, other in zip(ours, theirs, strict=False)])
+        return b"" if self._digests is None else self._digests.astype("<i8").astype("<u4").tobytes()
 
     def _first(self, count: int) -> Array:
         return digests_of(self.inputs, sample(count)) if self._digests is None else self._digests[:count]
-
-
-def group_size(points: int) -> int:
-    """How many successive points share a mark: one each, up to 4,096 points.
-
-    >>> group_size(4096), group_size(60_000)
-    (1, 15)
-    """
-    return max(1, -(-points // _MARKS))
 
 
 def is_sampled(inputs: Any) -> bool:
@@ -137,9 +130,10 @@ def is_sampled(inputs: Any) -> bool:
     >>> is_sampled(np.zeros((3, 2))), is_sampled(Lazy(lambda row: np.zeros(2), 3))
     (False, True)
     """
+    inputs = by_position(inputs)
     if isinstance(inputs, Lazy):
         return inputs.content is None
-    return not isinstance(inputs, np.ndarray | Tensor | list | tuple)
+    return not isinstance(inputs, np.ndarray | Tensor | list | tuple | FrameRows)
 
 
 def sample(count: int) -> Array:
@@ -160,7 +154,8 @@ def sampled_fingerprint(inputs: Any, ids: Array | None, classes: tuple[str, ...]
     digest = hashlib.blake2b(repr((len(inputs), classes)).encode(), digest_size=16)
     if ids is not None:
         digest.update(np.ascontiguousarray(ids, dtype="<i8").tobytes())
-    some = as_numpy(inputs[sample(len(inputs))])
+    some = inputs[sample(len(inputs))]
+    some = as_numpy(some.frame if isinstance(some, FrameRows) else some)
     texts = some.dtype.kind == "O"
     digest.update(repr((some.shape[1:], "text" if texts else some.dtype.str)).encode())
     digest.update(repr(some.tolist()).encode() if texts else np.ascontiguousarray(some).tobytes())
@@ -168,9 +163,9 @@ def sampled_fingerprint(inputs: Any, ids: Array | None, classes: tuple[str, ...]
 
 
 def _held(inputs: Any) -> Any:
-    """Lists as arrays, of objects where they are ragged; anything else as it is."""
+    """Lists as arrays, of objects where they are ragged; data frames as rows; anything else as it is."""
     if not isinstance(inputs, list | tuple):
-        return inputs
+        return by_position(inputs)
     try:
         return as_numpy(inputs)
     except ValueError:  # rows of different lengths
@@ -198,6 +193,48 @@ def _rows(rows: Any) -> bytes:
     # A view spares a copy of every row.
     view, width = memoryview(content), len(content) // max(1, len(rows))
     return b"".join([_digest(view[row * width : (row + 1) * width]) for row in range(len(rows))])
+
+
+def encoded_rows(rows: FrameRows) -> Array:
+    """The rows of a data frame as bytes [N, W], equal where values are equal, whatever rows stand beside them.
+
+    A number or a date is its bytes, a text or a category a digest of its value. One more byte for each value tells
+    whether it is missing.
+    """
+    parts = [part for column in rows.columns() for part in (_encoded(column), column.gaps_N[:, None].view(np.uint8))]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((len(rows), 0), dtype=np.uint8)
+
+
+def _encoded(column: Column) -> Array:
+    """The values of a column as bytes [N, W], zero where one is missing."""
+    values_N, gaps_N = column.values, column.gaps_N
+    if column.kind == "category":
+        used_U, places_N = np.unique(np.where(gaps_N, -1, values_N), return_inverse=True)
+        digests_U = b"".join(_digest(_bytes(column.levels[code]) if code >= 0 else b"") for code in used_U.tolist())
+        encoded_N_W = np.frombuffer(digests_U, dtype=np.uint8).reshape(-1, 8)[places_N]
+    elif column.kind == "text":
+        known = _KnownTexts()
+        texts = ["" if gap else value for value, gap in zip(values_N.tolist(), gaps_N.tolist(), strict=True)]
+        plain = all(type(text) is str for text in texts)  # other objects that are equal, 1 and True, are not the same
+        digests_N = [known[text] for text in texts] if plain else [_digest(_bytes(one)) for one in texts]
+        encoded_N_W = np.frombuffer(b"".join(digests_N), dtype=np.uint8).reshape(-1, 8)
+    elif values_N.dtype.kind in "mM":
+        # Seconds and nanoseconds: the unit that a library counts in may change with its version.
+        seconds_N = values_N.astype(f"{values_N.dtype.kind}8[s]")
+        rest_N = (values_N - seconds_N).astype("m8[ns]")
+        encoded_N_W = np.stack([seconds_N.view(np.int64), rest_N.view(np.int64)], axis=1).astype("<i8").view(np.uint8)
+    else:
+        numbers_N = np.ascontiguousarray(values_N, dtype=np.dtype(column.kind).newbyteorder("<"))
+        encoded_N_W = numbers_N.view(np.uint8).reshape(len(numbers_N), -1)
+    return np.where(gaps_N[:, None], np.uint8(0), encoded_N_W) if gaps_N.any() else encoded_N_W
+
+
+class _KnownTexts(dict[str, bytes]):
+    """The digest of each text, made when it is first asked for: most columns hold few different ones."""
+
+    def __missing__(self, text: str) -> bytes:
+        digest = self[text] = _digest(_bytes(text))
+        return digest
 
 
 def _bytes(row: Any) -> bytes:

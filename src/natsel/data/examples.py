@@ -1,9 +1,9 @@
 """Examples: inputs with their labels, the value that passes between data, models and learners.
 
 Inputs are anything with a length that an array of positions can index: arrays, tensors, memory maps, folders of images,
-or texts as an array of strings. Labels are classes 0..C−1 (−1: unknown; names are turned into numbers), or real numbers
-for regression. Masks are facts about examples that no model sees (which are copies, which labels are wrong); they
-follow their examples through every selection.
+data frames (`natsel.data.frames`), or texts as an array of strings. Labels are classes 0..C−1 (−1: unknown; names are
+turned into numbers), or real numbers for regression. Masks are facts about examples that no model sees (which are
+copies, which labels are wrong); they follow their examples through every selection.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from natsel.data.frames import by_position
 from natsel.data.labels import as_numpy, read_labels
 from natsel.data.lazy import Lazy
 
@@ -32,11 +33,14 @@ class Examples:
     masks: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.inputs, list | tuple) or hasattr(self.inputs, "to_numpy"):  # pandas indexes by other rules
-            object.__setattr__(self, "inputs", as_numpy(self.inputs))
+        inputs = by_position(self.inputs)  # data frames index by other rules
+        if isinstance(inputs, list | tuple) or hasattr(inputs, "to_numpy"):  # and so do columns
+            inputs = as_numpy(inputs)
+        object.__setattr__(self, "inputs", inputs)
         if self.labels is not None:
             labels, classes = read_labels(self.labels, self.classes)
-            object.__setattr__(self, "labels", labels)
+            # A column of pandas gives memory that may not be written to, which torch would warn about.
+            object.__setattr__(self, "labels", labels if labels.flags.writeable else labels.copy())
             object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "masks", {name: as_numpy(mask) for name, mask in self.masks.items()})
         count = len(self.inputs)

@@ -1,12 +1,13 @@
-"""Where data lies on this machine. Nothing is ever fetched: a file is found in one of these folders, or it is absent.
+"""Where data lies on this machine: a file is found in one of these folders, or it is absent.
 
 1. the folder given, or `$NATSEL_DATA`;
 2. `../shared/data`, beside the current folder or beside the checkout natsel runs from;
-3. `data` in natsel's cache folder (`$NATSEL_CACHE`, else where the system keeps caches).
+3. `data` in natsel's cache folder (`$NATSEL_CACHE`, else where the system keeps caches): `natsel data get` fills it.
 """
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -49,18 +50,20 @@ def data_folders(folder: str | Path | None = None) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(candidates))
 
 
-def find(file: str, folder: str | Path | None = None) -> Path:
-    """The path of a data file, or an error that says where it was looked for.
+def find(name: str, files: Sequence[str], folder: str | Path | None = None) -> Path:
+    """The path of the first of some files that is on this machine, or an error that says how to get the data set.
 
-    >>> find("nowhere.npz", "there")
+    >>> find("mnist", ["mnist.npz"], "there")
     Traceback (most recent call last):
-    natsel.data.folders.AbsentData: name: the file nowhere.npz is not on this machine (looked in there); set NATSEL...
+    natsel.data.folders.AbsentData: name: the file mnist.npz is not on this machine (looked in there); ...
     """
     looked = data_folders(folder)
     for place in looked:
-        if (place / file).is_file():
-            return place / file
+        for file in files:
+            if (place / file).is_file():
+                return place / file
     where = ", ".join(str(place) for place in looked)
     raise AbsentData(
-        f"name: the file {file} is not on this machine (looked in {where}); set NATSEL_DATA to the folder that holds it"
+        f"name: the file {' or '.join(files)} is not on this machine (looked in {where}); fetch it with "
+        f"`natsel data get {name}`, or set NATSEL_DATA to the folder that holds it"
     )

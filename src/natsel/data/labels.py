@@ -27,7 +27,9 @@ def as_numpy(column: Any) -> Array:
     if hasattr(column, "detach"):  # a tensor, on any device
         column = column.detach().cpu()
     if hasattr(column, "to_numpy") and not isinstance(getattr(column, "dtype", np.dtype(float)), np.dtype):
-        column = column.to_numpy(dtype=object)  # a kind of column pandas has and NumPy has not: whole numbers with gaps
+        # A kind of column that pandas or polars has and NumPy has not: whole numbers with gaps.
+        is_polars = type(column).__module__.startswith("polars")
+        column = np.array(column.to_list(), dtype=object) if is_polars else column.to_numpy(dtype=object)
     if isinstance(column, list | tuple) and any(isinstance(entry, str) for entry in column):
         return np.array(column, dtype=object)  # NumPy would turn the numbers among names into names
     array = np.asarray(column)

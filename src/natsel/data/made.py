@@ -58,17 +58,20 @@ def gp_line(count: int = 8, length_scale: float = 2.0, seed: int = 0) -> Example
     return Examples(x_N[:, None].astype(np.float32), labels)
 
 
-def _moons() -> DataSet:
-    return DataSet("two-moons", two_moons(), two_moons(seed=1), None, "table", ABOUT["two-moons"])
+Parts = tuple[Examples, Examples]
 
 
-def _bells() -> DataSet:
+def _moons() -> Parts:
+    return two_moons(), two_moons(seed=1)
+
+
+def _bells() -> Parts:
     # As many as the largest pool of the published runs; recipes take a part.
-    return DataSet("two-bells", two_bells(100_000), two_bells(10_000, seed=1), None, "table", ABOUT["two-bells"])
+    return two_bells(100_000), two_bells(10_000, seed=1)
 
 
-def _packaged(name: str, loader: str, kind: Kind = "table") -> Callable[[], DataSet]:
-    def make() -> DataSet:
+def _packaged(name: str, loader: str, kind: Kind = "table") -> Callable[[], Parts]:
+    def make() -> Parts:
         from sklearn import datasets
 
         bunch = getattr(datasets, loader)()
@@ -76,31 +79,44 @@ def _packaged(name: str, loader: str, kind: Kind = "table") -> Callable[[], Data
         inputs = (bunch.images * (255 / 16)).round().astype(np.uint8) if kind == "image" else bunch.data
         classes = tuple(str(one) for one in getattr(bunch, "target_names", ()))
         whole = Examples(inputs if kind == "image" else inputs.astype(np.float32), bunch.target, classes)
-        train, test = fixed_split(name, whole, 0.3)
-        return DataSet(name, train, test, None, kind, ABOUT[name])
+        return fixed_split(name, whole, 0.3)
 
     return make
 
 
-ABOUT = {
-    "digits": "handwritten digits, 8×8 pixels, 10 classes (scikit-learn)",
-    "iris": "three kinds of iris, 4 measurements (scikit-learn)",
-    "wine": "three growers of wine, 13 measurements (scikit-learn)",
-    "breast-cancer": "malignant or benign, 30 measurements (scikit-learn)",
-    "diabetes": "progression of diabetes, 10 measurements, regression (scikit-learn)",
-    "two-moons": "two interleaved half circles (made by a formula)",
-    "two-bells": "heavy tails and a curved boundary (made by a formula)",
+MADE: dict[str, tuple[Kind, str, Callable[[], Parts]]] = {
+    "digits": (
+        "image",
+        "handwritten digits, 8×8 pixels, 10 classes (scikit-learn)",
+        _packaged("digits", "load_digits", "image"),
+    ),
+    "iris": ("table", "three kinds of iris, 4 measurements (scikit-learn)", _packaged("iris", "load_iris")),
+    "wine": ("table", "three growers of wine, 13 measurements (scikit-learn)", _packaged("wine", "load_wine")),
+    "breast-cancer": (
+        "table",
+        "malignant or benign, 30 measurements (scikit-learn)",
+        _packaged("breast-cancer", "load_breast_cancer"),
+    ),
+    "diabetes": (
+        "table",
+        "progression of diabetes, 10 measurements, regression (scikit-learn)",
+        _packaged("diabetes", "load_diabetes"),
+    ),
+    "two-moons": ("table", "two interleaved half circles (made by a formula)", _moons),
+    "two-bells": ("table", "heavy tails and a curved boundary (made by a formula)", _bells),
 }
 
-MADE: dict[str, Callable[[], DataSet]] = {
-    "digits": _packaged("digits", "load_digits", "image"),
-    "iris": _packaged("iris", "load_iris"),
-    "wine": _packaged("wine", "load_wine"),
-    "breast-cancer": _packaged("breast-cancer", "load_breast_cancer"),
-    "diabetes": _packaged("diabetes", "load_diabetes"),
-    "two-moons": _moons,
-    "two-bells": _bells,
-}
+
+def make(name: str) -> DataSet:
+    """The set of that name.
+
+    >>> make("iris")
+    DataSet('iris': 105 train, 45 test; three kinds of iris, 4 measurements (scikit-learn))
+    """
+    kind, about, parts = MADE[name]
+    train, test = parts()
+    return DataSet(name, train, test, None, kind, about)
+
 
 STREAMS: dict[str, Callable[..., Examples]] = {"two-moons": two_moons, "two-bells": two_bells}
 """Sets drawn from a formula: (count, seed=…) gives as many fresh examples as are wanted."""

@@ -15,7 +15,7 @@ from natsel.data.examples import Examples
 from natsel.data.images import image_folder
 from natsel.data.labels import Array, as_numpy
 from natsel.data.lazy import Lazy
-from natsel.data.tables import choose, read_csv, read_parquet
+from natsel.data.tables import ids_of, inputs_of, labels_of, read_csv, read_parquet, require_names
 
 _INPUTS = (
     "inputs",
@@ -39,16 +39,20 @@ def read_examples(
     *,
     inputs: str | Sequence[str] | None = None,
     labels: str | None = None,
+    ids: str | None = None,
     classes: Sequence[str] = (),
     regression: bool = False,
 ) -> Examples:
     r"""Examples from a file or a folder, by its ending.
 
-    `.npz` and `.safetensors`: `inputs` and `labels` name arrays, found by their usual names when left out.
-    `.npy`: the inputs, memory-mapped; `labels` is the path of another `.npy` file.
-    `.csv`, `.tsv`, `.parquet` (extra `parquet`): `inputs` names one column or several (default: all but the label's),
-    `labels` the label's. A folder: images, sub-folders are classes (extra `images`; `image_folder` can resize).
-    Whole numbers are classes unless `regression` says otherwise; texts as labels are class names.
+    `.npz` and `.safetensors`: `inputs`, `labels` and `ids` name arrays; the first two are found by their usual names.
+    `.npy`: the inputs, memory-mapped; `labels` and `ids` are paths of other `.npy` files.
+    `.csv`, `.tsv`, `.parquet` (extra `parquet`): `inputs` names one column or several (default: all that are left),
+    `labels` the label's, `ids` the one that names each row. Columns of numbers become an array, one column of texts an
+    array of texts, and all else, gaps included, a data frame (extra `tables`).
+    A folder: images, sub-folders are classes (extra `images`; `image_folder` can resize).
+    Whole numbers are classes unless `regression` says otherwise; texts as labels are class names, and a gap is a label
+    that is not known. Ids become the mask "ids"; of images, the mask "file" has the name of each.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -58,22 +62,27 @@ def read_examples(
     ([[1.0, 2.5], [3.0, 4.0]], [0, 1], ('cat', 'dog'))
     """
     place = Path(path)
+    names: Any = None
     if place.is_dir():
+        if ids is not None:
+            raise ValueError(
+                f'ids: images are named by their files, found {ids!r}; leave ids out and use the mask "file"'
+            )
         return image_folder(place)
     if place.suffix in (".npz", ".safetensors"):
-        found, answers = _arrays(place, inputs, labels)
+        found, answers, names = _arrays(place, inputs, labels, ids)
     elif place.suffix == ".npy":
         found, answers = _mapped(place), None if labels is None else read_npy(labels)
+        names = None if ids is None else read_npy(ids)
     elif place.suffix in (".csv", ".tsv", ".parquet"):
-        columns = read_parquet(place) if place.suffix == ".parquet" else read_csv(place)
-        found, answers = choose(columns, inputs, _pick(labels, list(columns), _LABELS, "labels", optional=True))
+        found, answers, names = _columns(place, inputs, labels, ids, regression)
     else:
         raise ValueError(
             f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name}"
         )
     if answers is not None and regression:
         answers = answers.astype(np.float64)
-    return Examples(found, answers, tuple(classes))
+    return Examples(found, answers, tuple(classes), {} if names is None else {"ids": names})
 
 
 def from_torch(dataset: Any, labels: Any = None, classes: Sequence[str] = ()) -> Examples:
@@ -134,13 +143,34 @@ def from_huggingface(dataset: Any, inputs: str | None = None, labels: str | None
     return Examples(found, answers, tuple(getattr(feature, "names", None) or ()))
 
 
-def _arrays(path: Path, inputs: str | Sequence[str] | None, labels: str | None) -> tuple[Any, Any]:
+def _columns(
+    path: Path, inputs: str | Sequence[str] | None, labels: str | None, ids: str | None, regression: bool
+) -> tuple[Any, Any, Any]:
+    """Inputs, labels and ids from the columns of a table."""
+    table = read_parquet(path) if path.suffix == ".parquet" else read_csv(path, texts=[ids])
+    columns = table.columns
+    answer = _pick(labels, [name for name in columns if name != ids], _LABELS, "labels", optional=True)
+    given = [inputs] if isinstance(inputs, str) else list(inputs or ())
+    require_names(columns, [*given, *([] if ids is None else [ids])])
+    wanted = given or [name for name in columns if name not in (answer, ids)]
+    return (
+        inputs_of(table, wanted),
+        None if answer is None else labels_of(columns[answer], answer, regression),
+        None if ids is None else ids_of(columns[ids], ids),
+    )
+
+
+def _arrays(
+    path: Path, inputs: str | Sequence[str] | None, labels: str | None, ids: str | None
+) -> tuple[Any, Any, Any]:
     if inputs is not None and not isinstance(inputs, str):
         raise ValueError(f"inputs: expected the name of one array, found {inputs!r}")
     arrays = open_arrays(path)
     key = _pick(inputs, list(arrays.shapes), _INPUTS, "inputs")
     answer = _pick(labels, list(arrays.shapes), _LABELS, "labels", optional=True)
-    return as_numpy(arrays.read(str(key))), None if answer is None else as_numpy(arrays.read(answer))
+    name = None if ids is None else _pick(ids, list(arrays.shapes), (), "ids")
+    found, answers, names = (None if one is None else as_numpy(arrays.read(one)) for one in (key, answer, name))
+    return found, answers, names
 
 
 def _pick(

@@ -1,4 +1,4 @@
-"""Sets that lie in `.npz` files: where each one's arrays are, how they are packed, and which split was published.
+"""Sets that lie in `.npz` files: how their arrays are packed, and which split was published.
 
 Images become bytes 0..255, tables float32, texts arrays of strings. Where a set was published without a split, a fifth
 of it (of magic three tenths, as published) is the test part, always the same one.
@@ -15,19 +15,42 @@ from natsel.data.examples import Examples
 from natsel.data.labels import Array
 
 Files = Callable[[str], Arrays]
-"""Opens the file of that name (without its ending), wherever it lies."""
+"""Gives the opened file of that name (without its ending), wherever it lies."""
 
 _DIGITS = tuple("0123456789")
 _FASHION = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
-_REGRESSION = (
-    *("airfoil", "bike", "boston", "concrete", "elevators", "energy", "kin8nm", "naval", "parkinsons"),
-    *("pol", "power", "pumadyn32nm", "skillcraft", "sml", "wine-red", "yacht"),
-)
-_CLASSIFICATION = (
-    *("letter", "magic", "optdigits", "pendigits", "phoneme", "satellite", "segment", "spambase", "texture", "vowel"),
-)
+_REGRESSION = {
+    "airfoil": "noise of an airfoil, 5 features",
+    "bike": "bicycles hired in an hour, 15 features",
+    "boston": "house prices near Boston, 13 features",
+    "concrete": "strength of concrete, 8 features",
+    "elevators": "how an aircraft's elevators are set, 18 features",
+    "energy": "heating load of a building, 8 features",
+    "kin8nm": "a robot arm, 8 inputs",
+    "naval": "decay of a ship's compressor, 16 features",
+    "parkinsons": "severity of Parkinson's disease by voice, 20 features",
+    "pol": "a problem of telecommunication, 26 features",
+    "power": "output of a power plant, 4 features",
+    "pumadyn32nm": "acceleration of a robot arm, 32 inputs",
+    "skillcraft": "players of StarCraft, 19 features",
+    "sml": "temperature in a house, 26 features",
+    "wine-red": "quality of red wine, 11 features",
+    "yacht": "resistance of a yacht, 6 features",
+}
+_CLASSIFICATION = {
+    "letter": "printed letters, 16 features, 26 classes",
+    "magic": "gamma rays or other showers of particles, 10 features, 2 classes",
+    "optdigits": "handwritten digits, 8×8 counts, 10 classes",
+    "pendigits": "digits written with a pen, 8 points on the way, 10 classes",
+    "phoneme": "nasal or oral vowels, 5 features, 2 classes",
+    "satellite": "soil seen from a satellite, 36 features, 6 classes",
+    "segment": "patches of outdoor pictures, 19 features, 7 classes",
+    "spambase": "mail that is spam or not, 57 features, 2 classes",
+    "texture": "textures in pictures, 40 features, 11 classes",
+    "vowel": "spoken vowels, 10 features, 11 classes; test is other speakers",
+}
 
 _SHARES = {"magic": 0.3}
 """Test shares that published runs used where a set came without a split (Bickford Smith et al. 2023)."""
@@ -94,8 +117,9 @@ def _texts(arrays: Arrays, part: str, classes: tuple[str, ...]) -> Examples:
 
 
 def _small(name: str, classes: bool, files: Files) -> Parts:
-    """One of the UCI sets that share a file; split 0 where splits were published."""
-    arrays, key = files("uci_classification" if classes else "uci_regression"), name.replace("-", "_")
+    """One of the small UCI sets; split 0 where splits were published."""
+    key = name.replace("-", "_")
+    arrays = files(f"uci_{key}")
     x, y = arrays.read(f"{key}_x").astype(np.float32), arrays.read(f"{key}_y")
     if name == "bike":  # its target is the log of the sum of these two
         x = x[:, :-2]
@@ -142,9 +166,9 @@ _OWN: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
     "ag-news": ("text", "news by topic, 4 classes (its published test part)", _news),
 }
 _UCI: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
-    f"uci-{name}": ("table", f"{name}, UCI, {'classes' if classes else 'regression'}", partial(_small, name, classes))
-    for names, classes in ((_CLASSIFICATION, True), (_REGRESSION, False))
-    for name in names
+    f"uci-{name}": ("table", about if classes else f"{about}, regression", partial(_small, name, classes))
+    for abouts, classes in ((_CLASSIFICATION, True), (_REGRESSION, False))
+    for name, about in abouts.items()
 }
 _REG: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
     f"reg-{name}": ("table", f"{about}, regression", partial(_large, name))

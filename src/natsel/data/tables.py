@@ -1,78 +1,237 @@
-"""Tables in CSV and Parquet files: which columns are inputs, which one is the label.
+"""Tables in CSV and Parquet files: which columns are inputs, which one is the label, which one the ids.
 
-Numeric columns become one float32 table; a single column of text becomes texts. What cannot be used (gaps, text among
-numbers) is refused by name, never dropped silently.
+    numbers without gaps          one float32 table [N, D]
+    one column of texts           texts
+    anything else                 a data frame (extra `tables`): gaps, texts beside other columns, categories, dates
+
+Without pandas, numbers with gaps become a float32 table with NaN in them, and texts beside other columns are refused.
+Of a CSV file, a column of texts that repeat (at most 255 different ones, each twice or more on average) becomes one of
+categories, which boosted trees read; other texts stay texts. An empty field is a gap. In a column that holds nothing
+else but numbers the usual words for a gap (NA, null, ?) are gaps too; in a column of texts they are texts.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from natsel.containers import readable
+from natsel.data.frames import Column, FrameRows
 from natsel.data.labels import Array, as_numpy
 
-Columns = Mapping[str, Array]
+_GAPS = frozenset(("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?"))
+_MOST_CATEGORIES = 255  # what boosted trees take
+_TRUTHS = {"True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
 
 
-def read_csv(path: Path) -> Columns:
-    """The columns of a CSV file with a header line (tabs in a `.tsv` file), numbers as numbers."""
+@dataclass(frozen=True, eq=False)
+class FileTable:
+    """The columns of a file by name, and what makes a data frame of pandas of some of them."""
+
+    columns: Mapping[str, Column]
+    frame: Callable[[Sequence[str]], Any]
+
+
+def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
+    """A CSV file with a header line (tabs in a `.tsv` file), numbers as numbers but for columns named in `texts`."""
     with readable(path), path.open(newline="", encoding="utf-8-sig") as stream:
-        lines = csv.reader(stream, delimiter="\t" if path.suffix == ".tsv" else ",")
+        lines = filter(None, csv.reader(stream, delimiter="\t" if path.suffix == ".tsv" else ","))
         header = next(lines, [])
-        rows = [row for row in lines if row]
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(header):
-            raise ValueError(f"path: row {number} of {path.name} has {len(row)} fields, the header {len(header)}")
+        fields: list[list[str]] = [[] for _ in header]
+        uneven: list[tuple[int, int]] = []
+        # Column by column, a block of rows at a time: a million lists of rows would take long to make and to free.
+        while not uneven and (block := list(islice(lines, 1024))):
+            first = len(fields[0]) + 1
+            uneven = [(number, len(row)) for number, row in enumerate(block, first) if len(row) != len(header)]
+            if not uneven:
+                for column, part in zip(fields, zip(*block, strict=True), strict=True):
+                    column.extend(part)
+    if uneven:
+        number, found = uneven[0]
+        raise ValueError(f"path: row {number} of {path.name} has {found} fields, the header {len(header)}")
     if len(set(header)) < len(header):
         raise ValueError(f"path: two columns of {path.name} have the same name; rename one")
-    fields = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {name: _numbers(list(column)) for name, column in zip(header, fields, strict=True)}
+    kept = set(texts)
+    columns = {
+        name: _texts(column) if name in kept else _typed(column) for name, column in zip(header, fields, strict=True)
+    }
+
+    def frame(names: Sequence[str]) -> Any:
+        import pandas
+
+        shown = [_truths(columns[name]) for name in names]
+        values = [
+            _numbers(column)
+            if _is_numeric(column)
+            else pandas.Categorical(column.objects())
+            if holds_categories(column)
+            else column.objects()
+            for column in shown
+        ]
+        return pandas.DataFrame(dict(zip(names, values, strict=True)))
+
+    return FileTable(columns, frame)
 
 
-def read_parquet(path: Path) -> Columns:
-    """The columns of a Parquet file."""
+def read_parquet(path: Path) -> FileTable:
+    """A Parquet file."""
     try:
+        import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise ImportError("Parquet files need pyarrow; install natsel[parquet]") from None
     with readable(path):
         table = parquet.read_table(path)
-        return {name: as_numpy(table.column(name).to_numpy()) for name in table.column_names}
+
+    def column(name: str) -> Column:
+        found = table.column(name)
+        gaps_N = found.is_null().to_numpy()
+        if pyarrow.types.is_boolean(found.type) or pyarrow.types.is_integer(found.type):
+            values_N = found.fill_null(False if pyarrow.types.is_boolean(found.type) else 0).to_numpy()
+            return Column(values_N.dtype.name, values_N, gaps_N)
+        values_N = as_numpy(found.to_numpy())
+        if values_N.dtype.kind == "f":
+            return Column(values_N.dtype.name, values_N, np.isnan(values_N))
+        return Column({"M": "date", "m": "duration"}.get(values_N.dtype.kind, "text"), values_N, gaps_N)
+
+    # The index that pandas notes in a file would take its columns out of the table.
+    return FileTable(
+        {name: column(name) for name in table.column_names},
+        lambda names: table.select(list(names)).to_pandas(ignore_metadata=True),
+    )
 
 
-def choose(columns: Columns, inputs: str | Sequence[str] | None, labels: str | None) -> tuple[Array, Array | None]:
-    """Inputs and labels from columns; without a word about inputs, all columns but the label's."""
-    wanted = [inputs] if isinstance(inputs, str) else list(inputs or (name for name in columns if name != labels))
-    for name in [*wanted, *([labels] if labels is not None else [])]:
-        if name not in columns:
-            close = get_close_matches(name, columns, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(columns)}"
-            raise ValueError(f"columns: there is no column {name!r}; {hint}")
+def inputs_of(table: FileTable, wanted: Sequence[str]) -> Array | FrameRows:
+    """The columns that are inputs, in the simplest form that holds them."""
     if not wanted:
         raise ValueError("inputs: no column is left for the inputs; name one")
-    texts = [name for name in wanted if columns[name].dtype.kind == "O"]
-    if texts and len(wanted) == 1:
-        table = columns[wanted[0]]
-        if len(table) and isinstance(table[0], np.ndarray):  # a list of numbers per row: embeddings
-            table = np.stack(table.tolist()).astype(np.float32)
-    elif texts:
-        raise ValueError(f"inputs: column {texts[0]!r} holds text; name the columns to use, numbers or one text")
-    else:
-        table = np.stack([columns[name].astype(np.float32) for name in wanted], axis=1)
-        if np.isnan(table).any():
-            row, column = np.argwhere(np.isnan(table))[0]
-            raise ValueError(f"inputs: column {wanted[column]!r} has a gap in row {row + 1}; fill it or leave it out")
-    return table, None if labels is None else columns[labels]
-
-
-def _numbers(column: list[str]) -> Array:
-    """A column as whole numbers, as real ones (an empty field is a gap) or as it stands."""
-    for kind, gap in ((int, None), (float, "nan")):
+    columns = {name: _truths(table.columns[name]) for name in wanted}
+    others = [name for name, column in columns.items() if not _is_numeric(column)]
+    alone = columns[wanted[0]]
+    if others and len(wanted) == 1 and alone.kind == "text":
+        values_N = alone.objects()
+        if len(values_N) and isinstance(alone.values[0], np.ndarray):  # a list of numbers per row: embeddings
+            return np.stack(alone.values.tolist()).astype(np.float32)
+        return values_N
+    if others or any(column.gaps_N.any() for column in columns.values()):
         try:
-            return np.array([kind(gap if not field and gap else field) for field in column])
-        except (ValueError, OverflowError):
-            continue
-    return np.array([field or None for field in column], dtype=object)
+            return FrameRows(table.frame(wanted))
+        except ImportError:
+            if others:
+                raise ImportError(
+                    f"inputs: column {others[0]!r} holds {columns[others[0]].kind}s beside other columns, for which"
+                    " natsel uses a data frame; install natsel[tables], or name the columns to use"
+                ) from None
+    return np.stack([_numbers(column).astype(np.float32) for column in columns.values()], axis=1)
+
+
+def labels_of(column: Column, name: str, regression: bool) -> Array:
+    """A column as labels, gaps as unknown ones: −1 among classes, NaN among numbers, None among names.
+
+    Whole numbers with gaps are classes, also where a program has written them as 1.0, unless `regression` says that
+    labels are real numbers.
+
+    >>> labels_of(Column("float64", np.array([1.0, np.nan]), np.array([False, True])), "kind", False)
+    array([ 1, -1])
+    """
+    if column.kind in ("date", "duration"):
+        raise ValueError(f"labels: column {name!r} holds {column.kind}s; name one of classes or numbers")
+    if not _is_numeric(column):
+        return column.objects()
+    known = column.values[~column.gaps_N]
+    if regression or (known.dtype.kind == "f" and not (column.gaps_N.any() and np.array_equal(known, np.round(known)))):
+        return _numbers(column).astype(np.float64)
+    return np.where(column.gaps_N, -1, column.values).astype(np.int64)
+
+
+def ids_of(column: Column, name: str) -> Array:
+    """A column as ids: whole numbers where all are written as such, else texts; a gap is refused.
+
+    >>> ids_of(Column("text", np.array(["7", "12"], dtype=object), np.array([False, False])), "id")
+    array([ 7, 12])
+    """
+    if column.gaps_N.any():
+        row = int(np.flatnonzero(column.gaps_N)[0]) + 1
+        raise ValueError(f"ids: column {name!r} has a gap in row {row}; give every row an id of its own")
+    if np.issubdtype(column.values.dtype, np.integer):
+        return column.values.astype(np.int64)
+    texts = list(map(str, column.objects().tolist()))
+    try:
+        numbers = np.array(list(map(int, texts)), dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(texts, dtype=object)
+    return numbers if list(map(str, numbers.tolist())) == texts else np.array(texts, dtype=object)  # 007 is no number
+
+
+def require_names(columns: Iterable[str], wanted: Iterable[str]) -> None:
+    """Refuse names that no column has, with the nearest one that there is."""
+    there = list(columns)
+    for name in wanted:
+        if name not in there:
+            close = get_close_matches(name, there, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(there)}"
+            raise ValueError(f"columns: there is no column {name!r}; {hint}")
+
+
+def holds_categories(column: Column) -> bool:
+    """Whether a column of texts is one of categories: at most 255 different ones, each twice or more on average.
+
+    >>> holds_categories(Column("text", np.array(["red", "blue"] * 2, dtype=object), np.zeros(4, dtype=bool)))
+    True
+    """
+    known = column.values[~column.gaps_N].tolist()
+    different = len(set(known))
+    return different <= _MOST_CATEGORIES and 2 * different <= len(known)
+
+
+def _is_numeric(column: Column) -> bool:
+    return column.values.dtype.kind in "biuf"
+
+
+def _numbers(column: Column) -> Array:
+    """The numbers of a column, in float with NaN where some are missing."""
+    if not column.gaps_N.any():
+        return column.values
+    return np.where(column.gaps_N, np.nan, column.values)
+
+
+def _truths(column: Column) -> Column:
+    """A column of the words true and false as such; any other as it is."""
+    if column.kind != "text" or not all(type(value) is str for value in column.values[~column.gaps_N][:1]):
+        return column
+    found = [_TRUTHS.get(value) if type(value) is str else None for value in column.values.tolist()]
+    if any(truth is None and not gap for truth, gap in zip(found, column.gaps_N.tolist(), strict=True)):
+        return column
+    return column if column.gaps_N.all() else Column("bool", np.array(found, dtype=bool), column.gaps_N)
+
+
+def _typed(fields: Sequence[str]) -> Column:
+    """A column as whole numbers, as real ones or as texts."""
+    with suppress(ValueError, OverflowError):
+        return _of_numbers(fields, np.zeros(len(fields), dtype=bool))
+    first = next((field for field in fields if field not in _GAPS), "0")
+    with suppress(ValueError, OverflowError):
+        float(first)  # spares most columns of texts the rest
+        gaps_N = np.array([field in _GAPS for field in fields])
+        return _of_numbers(["0" if gap else field for field, gap in zip(fields, gaps_N, strict=True)], gaps_N)
+    return _texts(fields)
+
+
+def _of_numbers(fields: Sequence[str], gaps_N: Array) -> Column:
+    try:
+        return Column("int64", np.fromiter(map(int, fields), dtype=np.int64, count=len(fields)), gaps_N)
+    except (ValueError, OverflowError):
+        values_N = np.fromiter(map(float, fields), dtype=np.float64, count=len(fields))
+        return Column("float64", values_N, gaps_N | np.isnan(values_N))
+
+
+def _texts(fields: Sequence[str]) -> Column:
+    values_N = np.empty(len(fields), dtype=object)
+    values_N[:] = fields
+    return Column("text", values_N, np.array(values_N == "", dtype=bool))

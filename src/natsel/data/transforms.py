@@ -8,8 +8,8 @@
     subsampled     a part, drawn at random                                        mask row
     split          disjoint parts, drawn at random                                mask row
 
-`row` is the place of an example before anything was left out, so that `Pool.of(part, ids=part.masks["row"])` keeps the
-ids of the whole set.
+`row` is the place of an example before anything was left out, so that a pool of a part with `ids=part.masks["row"]`
+keeps the ids of the whole set.
 """
 
 from collections.abc import Mapping, Sequence

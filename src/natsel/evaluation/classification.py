@@ -4,14 +4,28 @@
     nll      = − mean_n log p̄(y_n | x_n)                              in nats, lower is better
 
 p̄ averages over draws before the logarithm: it is the committee that is judged, not its members.
+
+Trees hold a class impossible that no label of a leaf has, and every model one that it has no label of: −log 0 = ∞ for
+one label would say nothing about all others. With a floor ε, what is impossible counts as
+
+    log p̃ = log p̄  where p̄ > 0,   else   min( log ε, the least log p̄ > −∞ of the table )
+
+so that it never counts as more probable than what was held possible, and all that is finite without a floor stays as it
+is. ε = 2⁻²⁴ is the distance from 1 to the next smaller number of float32, in which models compute: a probability of 1
+says no more about the other classes than that they have less than this. An impossible label costs at least 24 ln 2 =
+16.6 nats.
 """
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from natsel.information.class_labels import class_labels
+
+FLOOR = 2.0**-24
+"""What a label that was held impossible counts as where models are judged: about 6e-8, 16.6 nats."""
 
 
 def accuracy(log_mean_N_C: Tensor, labels_N: Any) -> float:
@@ -24,14 +38,24 @@ def accuracy(log_mean_N_C: Tensor, labels_N: Any) -> float:
     return float((log_mean_N_C.argmax(-1) == classes_N).double().mean())
 
 
-def nll(log_mean_N_C: Tensor, labels_N: Any) -> float:
-    """The mean negative log likelihood in nats: infinite where a label was held impossible.
+def nll(log_mean_N_C: Tensor, labels_N: Any, floor: float = 0.0) -> float:
+    """The mean negative log likelihood in nats: infinite where a label was held impossible, unless a `floor` says as
+    which probability, at most, that counts.
 
     >>> round(nll(torch.tensor([[0.5, 0.5]]).log(), [1]), 4)
     0.6931
+    >>> sure = torch.tensor([[1.0, 0.0]]).log()
+    >>> nll(sure, [1]), round(nll(sure, [1], floor=FLOOR), 4)
+    (inf, 16.6355)
     """
     classes_N = _checked(log_mean_N_C, labels_N)
-    return float(-log_mean_N_C.gather(-1, classes_N[:, None]).double().mean())
+    if not 0 <= floor < 1:
+        raise ValueError(f"floor: expected a probability of at least 0 and below 1, found {floor}")
+    log_likelihood_N = log_mean_N_C.gather(-1, classes_N[:, None]).double()
+    if floor and bool(log_likelihood_N.isneginf().any()):
+        least = float(log_mean_N_C.masked_fill(log_mean_N_C.isneginf(), 0.0).min())  # of what was held possible
+        log_likelihood_N = log_likelihood_N.clamp(min=min(math.log(floor), least))
+    return float(-log_likelihood_N.mean())
 
 
 def _checked(log_mean_N_C: Tensor, labels: Any) -> Tensor:

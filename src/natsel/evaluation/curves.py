@@ -23,10 +23,10 @@ _LOWER_IS_BETTER = ("nll", "rmse", "mse", "mae", "loss", "error", "ece", "brier"
 def higher_is_better(metric: str) -> bool:
     """Whether a metric of this name should be large.
 
-    >>> higher_is_better("accuracy"), higher_is_better("rmse")
-    (True, False)
+    >>> higher_is_better("accuracy"), higher_is_better("rmse"), higher_is_better("validation nll")
+    (True, False, False)
     """
-    return metric.lower().replace("-", "_").split("_")[-1] not in _LOWER_IS_BETTER
+    return metric.lower().replace("-", "_").replace(" ", "_").split("_")[-1] not in _LOWER_IS_BETTER
 
 
 @dataclass(frozen=True, eq=False)

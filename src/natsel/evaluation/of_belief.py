@@ -1,6 +1,6 @@
 """How good a fitted model is on the test examples, by what its belief can be read as.
 
-classes      accuracy and nll of the mean predictive
+classes      accuracy and nll of the mean predictive; an impossible label costs 16.6 nats (`classification.FLOOR`)
 numbers      rmse and nll of the mixture of draws, or of the one Gaussian
 """
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from natsel import evaluation as measure
 from natsel.beliefs import Belief, ClassProbabilities, GaussianFeatures, GaussianSamples, seen_as
+from natsel.evaluation.classification import FLOOR
 
 
 def evaluate(belief: Belief, labels: Any) -> dict[str, float]:
@@ -20,11 +21,14 @@ def evaluate(belief: Belief, labels: Any) -> dict[str, float]:
     >>> from natsel.beliefs import CategoricalSamples
     >>> evaluate(CategoricalSamples.from_probs([[[0.5, 0.5]], [[0.0, 1.0]]]), [0, 1])["accuracy"]
     1.0
+    >>> evaluate(CategoricalSamples.from_probs([[[1.0, 0.0]], [[1.0, 0.0]]]), [0, 1])["nll"]  # 12 ln 2
+    8.317766166719343
     """
     classes = seen_as(belief, ClassProbabilities)
     if classes is not None:
         log_probs_N_C = _with_classes(classes.log_probs_N_C, labels)
-        return {"accuracy": measure.accuracy(log_probs_N_C, labels), "nll": measure.nll(log_probs_N_C, labels)}
+        nll = measure.nll(log_probs_N_C, labels, floor=FLOOR)
+        return {"accuracy": measure.accuracy(log_probs_N_C, labels), "nll": nll}
     draws = seen_as(belief, GaussianSamples)
     if draws is not None:
         mean_N = draws.mean_N_K.double() @ draws.log_weights_K.exp()

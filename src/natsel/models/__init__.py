@@ -1,7 +1,7 @@
 """Models that believe: anything that can be fitted and then says, from consistent draws, what it expects.
 
 Names are imported when they are first used, so that scikit-learn and the extras cost nothing to those who need others;
-`__init__.pyi` lists them.
+`help(natsel.models)` shows a line about each, `__init__.pyi` where it lives.
 """
 
 from natsel.stub_names import names_in_stub

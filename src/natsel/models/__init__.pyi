@@ -28,6 +28,7 @@ from natsel.models.networks.batches import Step as Step
 from natsel.models.networks.batches import UniformBatches as UniformBatches
 from natsel.models.networks.ensemble import Deterministic as Deterministic
 from natsel.models.networks.ensemble import Ensemble as Ensemble
+from natsel.models.networks.inputs import inputs_of as inputs_of
 from natsel.models.networks.training import BATCHBALD as BATCHBALD
 from natsel.models.networks.training import QUICK as QUICK
 from natsel.models.networks.training import STOCHASTIC as STOCHASTIC

@@ -105,6 +105,11 @@ class ModelAdapter:
         return getattr(self.model, "regression", False) is True
 
     @property
+    def classification(self) -> bool:
+        """Whether the model says that it learns classes; False where it says nothing, or not before a fit."""
+        return getattr(self.model, "regression", None) is False
+
+    @property
     def consistent_by_design(self) -> bool:
         """Whether the model's class declares `consistent_draws = True`: no self-test is needed.
 

@@ -51,7 +51,8 @@ def check_consistent(believe: Callable[[Any], Belief], inputs: Any, *, rows: int
             if values.shape[1:] != first.shape[1:] or not _same(first[asked], values, first):
                 raise ValueError(
                     f"model: two copies of one point got different draws {where}; draw k must be the same parameters"
-                    " for every point and call: fix masks or weights in fit, or use natsel.models.Dropout or Ensemble"
+                    " for every point and call: fix masks or weights in fit, or use natsel.models.Dropout or Ensemble,"
+                    " which take a trained network by around(…)"
                 )
 
 

@@ -4,12 +4,18 @@
     kind = "last-layer"        →        KINDS["last-layer"].build({"structure": "diagonal"}, facts)
     structure = "diagonal"
 
+    kind = "sklearn.ensemble.HistGradientBoostingClassifier"     an import path: an estimator with its parameters, or
+    kind = "python:my_module.make_model"                         a function or class of one's own that makes a model
+
 This is the only table of kinds, and `register_kind` adds to it: the schema of recipes reads `Kind.options`, and runs
 call `Kind.build`. Options that a recipe leaves out get their default here. Nothing is imported before a model is built.
 """
 
+import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -20,9 +26,9 @@ from natsel import models
 class Option:
     """One key of `[model]`.
 
-    `type`: int, float, str, or tuple for a list of whole numbers. `choices` are the allowed texts; `least` and `most`
-    bound a number, or each number of a list. `only_with` is the pair (other option, value) without which the key is
-    refused. A default of None leaves the choice to the model.
+    `type`: int, float, str, tuple for a list of whole numbers, or dict for a table of anything. `choices` are the
+    allowed texts; `least` and `most` bound a number, or each number of a list. `only_with` is the pair (other option,
+    value) without which the key is refused. A default of None leaves the choice to the model.
     """
 
     type: type
@@ -38,8 +44,8 @@ class DataFacts:
     """What building a model needs to know about the data, and how and where the model is trained.
 
     `name` is that of the data set, for messages. `kind` is "image", "table" or "text". `texts` are those of the pool,
-    which decide a vocabulary. `scale` is the mean and the standard deviation of pictures. `training` is a
-    `natsel.models.Training`, or None for the default.
+    which decide a vocabulary. `classes` is 0 where labels are real numbers. `scale` is the mean and the standard
+    deviation of pictures. `training` is a `natsel.models.Training`, or None for the default.
     """
 
     name: str
@@ -67,8 +73,8 @@ class Kind:
         >>> KINDS["dropout"].build({"draws": 20}, facts).draws
         20
         """
-        name = next(name for name, kind in KINDS.items() if kind is self)
         if facts.kind not in self.reads:
+            name = next((name for name, kind in KINDS.items() if kind is self), "it")
             wants, holds = ("numbers", "texts") if facts.kind == "text" else ("texts", "none")
             others = "text or frozen" if facts.kind == "text" else "dropout or forest"
             raise ValueError(f"model.kind: {name} wants {wants}, and {facts.name} holds {holds}; use {others}")
@@ -82,6 +88,40 @@ class Kind:
                     f" {wanted}"
                 )
         return self.make(values, facts)
+
+
+def kind_called(name: str) -> Kind:
+    """The kind of that name: one of the table, or what an import path leads to, imported when a model is built.
+
+    >>> sorted(kind_called("sklearn.ensemble.ExtraTreesClassifier").options)
+    ['members', 'parameters', 'smoothing']
+    """
+    return KINDS[name] if name in KINDS else _imported_kind(name.removeprefix(_PREFIX))
+
+
+def is_import_path(name: str) -> bool:
+    """Whether a kind is named by an import path.
+
+    >>> is_import_path("python:my_module.make_model"), is_import_path("forest")
+    (True, False)
+    """
+    path = name.removeprefix(_PREFIX)
+    return name not in KINDS and "." in path and all(part.isidentifier() for part in path.split("."))
+
+
+def made_by(make: Callable[..., Any], parameters: Mapping[str, Any], facts: DataFacts) -> Any:
+    """What a function or a class makes of parameters; one that takes `facts` is told what is known about the data.
+
+    >>> made_by(lambda facts, width: (facts.classes, width), {"width": 8}, DataFacts("iris", "table", (4,), 3))
+    (3, 8)
+    """
+    takes: Mapping[str, Any]
+    try:
+        takes = inspect.signature(make).parameters
+    except (TypeError, ValueError):  # made in C, and says nothing about itself
+        takes = {}
+    told = {"facts": facts} if "facts" in takes and "facts" not in parameters else {}
+    return make(**parameters, **told)
 
 
 def register_kind(name: str, kind: Kind) -> None:
@@ -131,8 +171,10 @@ def _gradients(options: Mapping[str, Any], facts: DataFacts) -> Any:
 
 
 def _forest(options: Mapping[str, Any], facts: DataFacts) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+    if not facts.classes:
+        return models.Sklearn(RandomForestRegressor(options["trees"], min_samples_leaf=options["leaf"]))
     forest = RandomForestClassifier(options["trees"], min_samples_leaf=options["leaf"])
     return models.Sklearn(forest, smoothing=options["smoothing"])
 
@@ -162,6 +204,43 @@ def _frozen(options: Mapping[str, Any], facts: DataFacts) -> Any:
             f"model.backbone: {name} reads {wanted}s, and {facts.name} is of kind {facts.kind}; choose another model"
         )
     return models.Frozen(getattr(models, backbone)(device=facts.device), _head(options, facts))
+
+
+@cache
+def _imported_kind(path: str) -> Kind:
+    return Kind(_IMPORTED, partial(_imported, path), reads=("image", "table", "text"))
+
+
+def _imported(path: str, options: Mapping[str, Any], facts: DataFacts) -> Any:
+    """What an import path leads to, called with parameters; an estimator gets members and smoothing where given."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as reason:
+        words = f"model.kind: {module} could not be imported ({reason}); install it, or put it beside the recipe file"
+        raise ValueError(words) from reason
+    except AttributeError:
+        raise ValueError(f"model.kind: {module} has no {name!r}; check the name") from None
+    parameters = dict(options["parameters"] or {})
+    if callable(found):
+        try:
+            found = made_by(found, parameters, facts)
+        except TypeError as reason:
+            raise ValueError(f"model.parameters: {path} does not take them ({reason}); check their names") from reason
+    elif parameters:
+        raise ValueError(f"model.parameters: {path} is a value and takes none; name a function or a class")
+    bare = hasattr(found, "get_params") and not hasattr(found, "believe")
+    given = {key: options[key] for key in ("members", "smoothing") if options[key] is not None}
+    if given and not bare:
+        raise ValueError(f"model.{next(iter(given))}: it is for estimators, and {path} gives none; take it out")
+    if not given:
+        return found  # a learner makes a committee of an estimator that is none
+    if "members" not in given:
+        from natsel.models.conversion import MEMBERS
+        from natsel.models.estimators.committee import is_committee
+
+        given |= {} if is_committee(found) else {"members": MEMBERS}
+    return models.Sklearn(found, **given)
 
 
 def _head(options: Mapping[str, Any], facts: DataFacts) -> Any:
@@ -202,6 +281,12 @@ _WEIGHTS = {
     "rank": Option(int, None, least=1),
 }
 _STRUCTURES = ("full", "diagonal", "low-rank", "identity")
+_PREFIX = "python:"
+_IMPORTED = {
+    "parameters": Option(dict),
+    "members": Option(int, least=2),
+    "smoothing": Option(float, least=0, most=0.99),
+}
 
 KINDS: dict[str, Kind] = {
     "dropout": Kind(_NETWORK | {"draws": Option(int, 100, least=1)}, _dropout),

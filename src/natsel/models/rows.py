@@ -1,6 +1,7 @@
 """Inputs as rows of numbers, for models that are no networks.
 
-Inputs are flattened, and the bytes of pictures scaled to [0, 1]; other numbers keep their value.
+Inputs are flattened, and the bytes of pictures scaled to [0, 1]; other numbers keep their value, and so do those of a
+data frame, whatever their type.
 """
 
 from typing import Any
@@ -8,16 +9,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from natsel.data.frames import FrameRows, by_position
+
 Array = np.ndarray[Any, Any]
 
 
 def as_array(values: Any) -> Array:
-    """Arrays, lists or tensors on any device as an array of NumPy.
+    """Arrays, lists, tensors on any device or data frames of numbers as an array of NumPy.
 
     >>> as_array([1, 2])
     array([1, 2])
     """
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(by_position(values))
 
 
 def rows_as_given(inputs: Any, dtype: Any = None) -> Array:
@@ -48,8 +51,10 @@ def rows_of(inputs: Any, columns: int | None = None) -> Array:
         raise ValueError(f"inputs: expected numbers, found {array.dtype}; embed texts and categories first")
     rows_N_D = rows_as_given(array, np.float64)
     if not np.isfinite(rows_N_D).all():
-        row = int(np.flatnonzero(~np.isfinite(rows_N_D).all(1))[0])
-        raise ValueError(f"inputs: found NaN or infinity in row {row}; fill or leave out such values")
+        row, column = np.argwhere(~np.isfinite(rows_N_D))[0]
+        table = by_position(inputs)
+        where = f", column {table.names[column]!r}" if isinstance(table, FrameRows) else ""
+        raise ValueError(f"inputs: found NaN or infinity in row {row}{where}; fill or leave out such values")
     if columns is not None and rows_N_D.shape[1] != columns:
         raise ValueError(
             f"inputs: fitted to rows of {columns} numbers, found {rows_N_D.shape[1]}; pass the same features"

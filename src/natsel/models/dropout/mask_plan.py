@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.models.dropout.masks import Draws, Masks
-from natsel.models.networks.inputs import as_device, as_inputs
-from natsel.models.networks.prediction import evaluating
+from natsel.models.networks.evaluation_mode import evaluating
+from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
 from natsel.models.protocol import Progress
 
 # What a chunk may make in all on a CPU; little of it is alive at once. Smaller chunks pay more for starting each
@@ -88,11 +88,12 @@ def mean_outputs(
 
 def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch.device) -> MaskPlan:
     """Try a few points and draws: which route gives the right answers, and how much memory a point takes."""
-    inputs_n = as_inputs(inputs[:_PROBE], device)
+    inputs_n = reader_of(module, inputs, device)(slice(0, _PROBE))
     if len(inputs_n) == 1:  # a second point, so that one that depends on its neighbours is noticed
         inputs_n = torch.cat([inputs_n, inputs_n / 2])
     masks, few = Masks(seed, memory_budget() // 8), range(4)
-    singly = [_forward(module, inputs_n, masks, [draw], draws, counting=True) for draw in few]
+    with shapes_explained(module, inputs_n):
+        singly = [_forward(module, inputs_n, masks, [draw], draws, counting=True) for draw in few]
     right_n_K_C = torch.cat([outputs for outputs, _ in singly], 1)
     if not singly[0][1].active:
         raise ValueError(
@@ -138,9 +139,10 @@ def outputs_of(
     at_once = plan.draws_at_once(len(draws))
     masks = Masks(seed, memory_budget() // 8)
     pieces = [draws[start : start + at_once] for start in range(0, len(draws), at_once)]
+    read = reader_of(module, inputs, device)
 
     def work(part: slice) -> Tensor:
-        inputs_n = as_inputs(inputs[part], device)
+        inputs_n = read(part)
         outputs_n_K_C = torch.cat([_forward(module, inputs_n, masks, piece, len(draws))[0] for piece in pieces], 1)
         return outputs_n_K_C if then is None else then(outputs_n_K_C)
 

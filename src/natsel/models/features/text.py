@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from natsel.data.examples import Examples
+from natsel.data.frames import FrameRows, by_position
 from natsel.models.features.heads import Head, ModelOnFeatures, dropout_head
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array
@@ -80,6 +81,10 @@ def _vectoriser(texts: Array, words: int) -> Any:
 
 
 def _checked(texts: Any, name: str = "inputs") -> Array:
+    if isinstance(by_position(texts), FrameRows):
+        raise ValueError(
+            f"{name}: expected a list of texts, found a data frame; pass the column of texts, frame['text']"
+        )
     array = np.asarray(texts, dtype=object)
     strangers = [type(text).__name__ for text in array[:100].ravel() if not isinstance(text, str)]
     if array.ndim != 1 or strangers:

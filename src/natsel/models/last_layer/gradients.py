@@ -25,10 +25,12 @@ from natsel.memory import require
 from natsel.models.fingerprints import fingerprint, weights_fingerprint
 from natsel.models.last_layer.per_example import gradient_rows, learnable
 from natsel.models.last_layer.sketch import Sketch
+from natsel.models.networks.architectures import copied
 from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_trained
+from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
-from natsel.models.networks.training import Epoch, Training, only_module, trained
+from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Progress
 from natsel.seeds import derive
 
@@ -64,6 +66,7 @@ class Gradients:
         device: torch.device | str | None = None,
         *,
         rank: int | None = None,
+        train: TrainFunction | None = None,
     ) -> None:
         checked_prior(prior_precision)
         if labels not in get_args(Labels):
@@ -72,7 +75,8 @@ class Gradients:
             raise ValueError("structure: kronecker is for last layers; use full, diagonal, low-rank or identity")
         self.network, self.labels, self.prior_precision = network, labels, prior_precision
         self.sketch = Sketch(sketch) if isinstance(sketch, int) else sketch
-        self.structure, self.rank, self.training, self.device = structure, rank, training, as_device(device)
+        self.structure, self.rank, self.device = structure, rank, as_device(device)
+        self.training: HowTrained | None = how_trained(training, train)
         self.module: nn.Module | None = None
         self.epochs: list[Epoch] = []
         self._seed = 0
@@ -81,10 +85,10 @@ class Gradients:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then find how sure the weights are."""
-        module, outputs, self.epochs = trained(
-            self.network, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
-        )
-        return self._fit_posterior(module, outputs, labelled, seed)
+        how = self.training or Training()
+        found = trained(self.network, labelled, validation, how, seed=seed, device=self.device, progress=progress)
+        self.epochs = found.epochs
+        return self._fit_posterior(found.module, found.outputs, labelled, seed)
 
     @classmethod
     def around(
@@ -98,19 +102,26 @@ class Gradients:
         structure: Structure = "full",
         rank: int | None = None,
         likelihood: Likelihood | None = None,
+        train: TrainFunction | None = None,
         device: torch.device | str | None = None,
     ) -> Self:
         """The gradients of a network trained elsewhere, or of a fitted model with one; `labelled` trained it.
+
+        The network is copied and stays as it is. `train` is needed where the model has to be fitted again, as in a
+        learner: the network is then re-initialised and trained by this function.
 
         >>> model = Gradients.around(nn.Linear(2, 2), Examples([[0.0, 1.0]], [0]), sketch=None, device="cpu")
         >>> model.believe(torch.eye(2)).rows_N_R_P.shape
         torch.Size([2, 2, 6])
         """
-        module = only_module(network)
-        model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank)
+        module = copied(only_module(network))
+        model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank, train=train)
+        if train is None:
+            model.training = TrainedElsewhere()
         if labelled.labels is None:
             raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
-        outputs_T_C = predict([module.to(model.device)], labelled.inputs, model.device)[:, 0]
+        module.to(model.device).eval()
+        outputs_T_C = predict([module], labelled.inputs, model.device)[:, 0]
         outputs = outputs_of_trained(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
         return model._fit_posterior(module, outputs, labelled, 0)
 

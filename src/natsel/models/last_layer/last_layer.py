@@ -23,10 +23,11 @@ from natsel.memory import chunked
 from natsel.models.features.heads import Head
 from natsel.models.fingerprints import fingerprint
 from natsel.models.last_layer.readout import Readout, curvature_of, readout_of_estimator, readout_of_module
-from natsel.models.networks.architectures import mlp
+from natsel.models.networks.architectures import copied, mlp
 from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_trained, outputs_with_likelihood
-from natsel.models.networks.training import Epoch, Training, only_module, trained
+from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
+from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
 from natsel.models.rows import rows_of
 from natsel.seeds import derive
@@ -37,9 +38,10 @@ class LastLayer:
 
     `network` is a module or a function that makes one (trained afresh by every fit), a model with one network such as
     `natsel.models.Dropout`, or a linear model of scikit-learn (for the posterior of whose own penalty give
-    `prior_precision=1/C`). `structure`: "full", "kronecker" (many classes or features), "diagonal", "low-rank" (`rank`
-    directions) or "identity". After `fit`, `module` is the trained network, `precision` that of the posterior, `prior`
-    the prior precision in it, and `warnings` what had to be done to get there.
+    `prior_precision=1/C`). `training` has the settings of natsel's own loop, or `train` is a function of yours:
+    train(module, labelled, validation, seed). `structure`: "full", "kronecker" (many classes or features), "diagonal",
+    "low-rank" (`rank` directions) or "identity". After `fit`, `module` is the trained network, `precision` that of the
+    posterior, `prior` the prior precision in it, and `warnings` what had to be done to get there.
 
     >>> import numpy as np
     >>> examples = Examples(np.eye(4, dtype=np.float32), np.array([0, 1, 0, 1]))
@@ -60,12 +62,16 @@ class LastLayer:
         device: torch.device | str | None = None,
         *,
         rank: int | None = None,
+        train: TrainFunction | None = None,
     ) -> None:
         checked_prior(prior_precision)
-        if training is not None and isinstance(network, Model) and not isinstance(network, nn.Module):
-            raise ValueError("training: the model given trains by its own settings; set training there")
+        how = how_trained(training, train)
+        if how is not None and isinstance(network, Model) and not isinstance(network, nn.Module):
+            name = "training" if train is None else "train"
+            raise ValueError(f"{name}: the model given trains by its own settings; set {name} there")
         self.network, self.prior_precision, self.structure, self.rank = network, prior_precision, structure, rank
-        self.training, self.device = training, as_device(device)
+        self.training: HowTrained | None = how
+        self.device = as_device(device)
         self.module: nn.Module | None = None
         self.epochs: list[Epoch] = []
         self._readout: Readout | None = None
@@ -74,14 +80,14 @@ class LastLayer:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then find how sure the last layer is."""
-        self._readout = None
         if hasattr(self.network, "get_params") and not isinstance(self.network, nn.Module | Model):
             return self._fit_estimator(labelled)
-        self.module, outputs, self.epochs = trained(
-            self.network, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
-        )
-        readout = readout_of_module(self.module, labelled.inputs, self.device)
-        return self._fit_posterior(readout, outputs, labelled.inputs)
+        how = self.training or Training()
+        found = trained(self.network, labelled, validation, how, seed=seed, device=self.device, progress=progress)
+        readout = readout_of_module(found.module, labelled.inputs, self.device)
+        self._fit_posterior(readout, found.outputs, labelled.inputs)
+        self.module, self.epochs = found.module, found.epochs
+        return self
 
     @classmethod
     def around(
@@ -93,10 +99,13 @@ class LastLayer:
         structure: Structure = "full",
         rank: int | None = None,
         likelihood: Likelihood | None = None,
+        train: TrainFunction | None = None,
         device: torch.device | str | None = None,
     ) -> Self:
         """The last layer of a network trained elsewhere, or of a fitted model with one; `labelled` trained it.
 
+        The network is copied and stays as it is. `train` is needed where the model has to be fitted again, as in a
+        learner: the network is then re-initialised and trained by this function.
         `likelihood` follows from labels and outputs where it is not given: integers are classes (of one output: two),
         other numbers have Gaussian noise, of the variance that the residuals show, in the units of the network.
 
@@ -105,9 +114,11 @@ class LastLayer:
         >>> len(model.believe(torch.eye(2)))
         2
         """
-        module = only_module(network)
-        model = cls(module, prior_precision, structure, device=device, rank=rank)
-        model.module = module.to(model.device)
+        module = copied(only_module(network))
+        model = cls(module, prior_precision, structure, device=device, rank=rank, train=train)
+        if train is None:
+            model.training = TrainedElsewhere()
+        model.module = module.to(model.device).eval()
         readout = readout_of_module(module, labelled.inputs, model.device)
         logits_T_C = readout.logits(readout.features(labelled.inputs))
         if labelled.labels is None:

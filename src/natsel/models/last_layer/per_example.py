@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from natsel.memory import attempt, memory_budget
-from natsel.models.networks.inputs import inputs_of
-from natsel.models.networks.prediction import bytes_of, evaluating
+from natsel.models.networks.evaluation_mode import evaluating
+from natsel.models.networks.inputs import reader_of
+from natsel.models.networks.prediction import bytes_of, check_outputs
 from natsel.models.protocol import Progress
 
 Rows = Callable[[Tensor, Tensor], Tensor]
@@ -55,16 +56,17 @@ def gradient_rows(
     weights = sum(parameter.numel() for parameter in parameters.values())
     dtype = next(iter(parameters.values())).dtype
     with evaluating(module):
-        first = inputs_of(module, inputs[:1], device)
+        read = reader_of(module, inputs, device)
+        first = read(slice(0, 1))
         with torch.no_grad():
-            forward = bytes_of(lambda: module(first.clone()))
+            forward = bytes_of(lambda: check_outputs(module, first))
         rows_of = _gradient_function(module, parameters, first, roots_N_R_C(slice(0, 1)).to(dtype))
         # Gradients of every row, once as the layers give them and once side by side, and activations for each row.
         bytes_each = (rows + 1) * (2 * forward + 2 * weights * first.element_size())
         size = max(1, memory_budget() // 4 // bytes_each)
 
         def work(part: slice) -> Tensor:
-            found_n_R_P = rows_of(inputs_of(module, inputs[part], device), roots_N_R_C(part).to(dtype))
+            found_n_R_P = rows_of(read(part), roots_N_R_C(part).to(dtype))
             if project is None:
                 return found_n_R_P
             return project(found_n_R_P.flatten(0, 1)).view(len(found_n_R_P), rows, -1)

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from natsel.memory import chunked
-from natsel.models.networks.inputs import inputs_of
+from natsel.models.networks.evaluation_mode import evaluating
+from natsel.models.networks.inputs import reader_of, shapes_explained
 from natsel.models.networks.outputs import Outputs
-from natsel.models.networks.prediction import bytes_of, evaluating
+from natsel.models.networks.prediction import bytes_of
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_of
 
@@ -81,11 +82,12 @@ def readout_of_module(module: nn.Module, inputs: Any, device: torch.device) -> R
 
     def read(inputs: Any, progress: Progress | None) -> Tensor:
         seen: list[Tensor] = []
+        tensor_of = reader_of(module, inputs, device)
         hook = layer.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
 
         def work(part: slice) -> Tensor:
             seen.clear()
-            module(_clone(inputs[part], module, device))
+            module(tensor_of(part).clone())  # a module may work in place
             if progress:
                 progress(part.stop, len(inputs))
             return seen[-1] if layer.bias is None else _with_constant(seen[-1])
@@ -159,16 +161,17 @@ def _check_probabilities(readout: Readout, estimator: Any, inputs: Any, seen_c: 
 def _last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[nn.Linear, int]:
     """The layer, and the bytes that a forward pass takes for one input."""
     calls: list[tuple[nn.Linear, Tensor, Tensor]] = []
+    inputs_2 = reader_of(module, inputs, device)(slice(0, 2))
     hooks = [
         part.register_forward_hook(lambda layer, given, output: calls.append((layer, given[0], output)))
         for part in module.modules()
         if isinstance(part, nn.Linear)
     ]
     try:
-        with torch.no_grad(), evaluating(module):
-            outputs_n_C = module(_clone(inputs[:2], module, device))
+        with torch.no_grad(), evaluating(module), shapes_explained(module, inputs_2):
+            outputs_n_C = module(inputs_2.clone())
             last = calls[-1] if calls else None
-            bytes_each = bytes_of(lambda: module(_clone(inputs[:1], module, device)))
+            bytes_each = bytes_of(lambda: module(inputs_2[:1].clone()))
     finally:
         for hook in hooks:
             hook.remove()
@@ -197,8 +200,3 @@ def _same_predictions(outputs_n_C: Any, own_n_C: Tensor) -> bool:
 
 def _with_constant(features_n_D: Tensor) -> Tensor:
     return torch.cat([features_n_D, features_n_D.new_ones(len(features_n_D), 1)], 1)
-
-
-def _clone(inputs: Any, module: nn.Module, device: torch.device) -> Tensor:
-    """Inputs as the module takes them; a copy, as a module may work in place."""
-    return inputs_of(module, inputs, device).clone()

@@ -130,6 +130,22 @@ def fresh(network: Network, seed: int) -> nn.Module:
     return module
 
 
+def copied(module: nn.Module) -> nn.Module:
+    """A copy of a trained module, so that nothing done with it changes the one given.
+
+    >>> network = nn.Linear(2, 2)
+    >>> copied(network).weight is network.weight
+    False
+    """
+    try:
+        return copy.deepcopy(module)
+    except (RuntimeError, TypeError, ValueError) as reason:
+        raise ValueError(
+            f"network: {type(module).__name__} cannot be copied ({' '.join(str(reason).split())[:200]}); pass one that"
+            " copy.deepcopy can copy"
+        ) from reason
+
+
 def _reset(name: str, part: nn.Module) -> None:
     reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
     if callable(reset):
@@ -161,3 +177,19 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield
+
+
+@contextmanager
+def reproducible() -> Iterator[None]:
+    """A block in which convolutions on an accelerator give the same gradients every time.
+
+    >>> with reproducible():
+    ...     torch.backends.cudnn.deterministic
+    True
+    """
+    before = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = before

@@ -8,6 +8,7 @@ learn faster one at a time. Which of the two it is depends on the network and th
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,11 +19,31 @@ from torch.func import functional_call, stack_module_state, vmap
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples
 from natsel.models.fingerprints import weights_fingerprint
-from natsel.models.networks.architectures import Network, fresh, seeded
-from natsel.models.networks.inputs import as_device, as_inputs
-from natsel.models.networks.outputs import Classes, LearnableOutputs, Numbers, outputs_from_tensor
+from natsel.models.networks.architectures import Network, copied, fresh, seeded
+from natsel.models.networks.inputs import as_device, reader_of
+from natsel.models.networks.outputs import (
+    Classes,
+    Likelihood,
+    Numbers,
+    Outputs,
+    outputs_from_tensor,
+    outputs_trained_elsewhere,
+)
+from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
-from natsel.models.networks.training import Epoch, Members, Training, train, train_members, trained_outputs
+from natsel.models.networks.training import (
+    Epoch,
+    HowTrained,
+    Members,
+    Trained,
+    Training,
+    fresh_to_train,
+    how_trained,
+    only_module,
+    train_members,
+    trained_module,
+    trained_outputs,
+)
 from natsel.models.protocol import Progress
 from natsel.seeds import derive
 
@@ -30,8 +51,10 @@ from natsel.seeds import derive
 class Ensemble:
     """Networks that differ by their seeds, believed in equally.
 
-    `network`: a module (copied and re-initialised) or a function that makes one. After `fit`, `modules` are the trained
-    networks and `epochs` lists the loss and accuracy of each epoch for each of them.
+    `network`: a module (copied and re-initialised), a function that makes one, or a list of these, one for each member.
+    `training` has the settings of natsel's own loop, or `train` is a function of yours, train(module, labelled,
+    validation, seed), that trains one member. After `fit`, `modules` are the trained networks and `epochs` lists the
+    loss and accuracy of each epoch for each of them.
 
     >>> import numpy as np
     >>> from natsel.models import Training, mlp
@@ -44,33 +67,73 @@ class Ensemble:
 
     def __init__(
         self,
-        network: Network,
+        network: Network | list[Network],
         members: int = 5,
         training: Training | None = None,
         device: torch.device | str | None = None,
+        *,
+        train: TrainFunction | None = None,
     ) -> None:
+        members = len(network) if isinstance(network, list) else members
         if members < 1:
             raise ValueError(f"members: must be at least 1 (found {members}); 5 is usual")
         self.network, self.members, self.device = network, members, as_device(device)
-        self.training = training or Training()
+        self.training: HowTrained = how_trained(training, train) or Training()
         self.modules: list[nn.Module] = []
         self.epochs: list[list[Epoch]] = []
-        self.outputs: LearnableOutputs = Classes()
+        self.outputs: Outputs = Classes()
+
+    @classmethod
+    def around(
+        cls,
+        networks: Sequence[nn.Module],
+        *,
+        likelihood: Likelihood | None = None,
+        noise: float | None = None,
+        train: TrainFunction | None = None,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """An ensemble of networks trained elsewhere, which believes at once; they are copied and stay as they are.
+
+        `likelihood`: "categorical" (one output for each class, the default), "bernoulli" (one logit) or "gaussian" (one
+        number, with labels of the variance `noise` around it). `train` is needed where the ensemble has to be fitted
+        again, as in a learner: each member is then re-initialised and trained by it.
+
+        >>> model = Ensemble.around([nn.Linear(2, 3), nn.Linear(2, 3)], device="cpu")
+        >>> model.believe(torch.eye(2)).shape
+        (2, 2, 3)
+        """
+        if isinstance(networks, nn.Module) and not isinstance(networks, nn.ModuleList):  # it may have a length, too
+            raise ValueError(f"networks: expected a list, found {type(networks).__name__}; pass [network]")
+        outputs = outputs_trained_elsewhere(likelihood, noise)
+        copies: list[Network] = [copied(only_module(network)) for network in networks]
+        if not copies:
+            raise ValueError("networks: found none; pass a list of trained networks")
+        model = cls(copies, device=device, train=train)
+        if train is None:
+            model.training = TrainedElsewhere()
+        model.modules = [only_module(each).to(model.device).eval() for each in copies]
+        model.outputs = outputs
+        return model
 
     def fit(
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Learn from examples, afresh."""
         seeds = [derive(seed, "member", member) for member in range(self.members)]
-        modules = [fresh(self.network, seed).to(self.device) for seed in seeds]
-        stack = len(modules) > 1 and not self.training.validation_draws and worth_stacking(modules[0], self.device)
-        members = stacked(modules, labelled) if stack else None
-        if members:
-            epochs = train_members(members, labelled, validation, self.training, seeds, self.device, progress)
+        modules = [
+            fresh_to_train(network, self.training, seed, self.device)
+            for network, seed in zip(self._networks(), seeds, strict=True)
+        ]
+        members = stacked(modules, labelled) if self._worth_stacking(modules) else None
+        if members and isinstance(self.training, Training):
+            histories = train_members(members, labelled, validation, self.training, seeds, self.device, progress)
             unstack(members, modules)
+            outputs = [trained_outputs(labelled, each) for each in histories]
+            found = [Trained(*each) for each in zip(modules, outputs, histories, strict=True)]
         else:
-            epochs = [
-                train(
+            found = [
+                trained_module(
                     *(module, labelled, validation, self.training),
                     seed=seed,
                     device=self.device,
@@ -78,8 +141,8 @@ class Ensemble:
                 )
                 for number, (module, seed) in enumerate(zip(modules, seeds, strict=True))
             ]
-        self.modules, self.epochs = modules, epochs
-        self.outputs = _with_mean_noise([trained_outputs(labelled, each) for each in epochs])
+        self.modules, self.epochs = [each.module for each in found], [each.epochs for each in found]
+        self.outputs = _with_mean_noise([each.outputs for each in found])
         return self
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
@@ -93,19 +156,34 @@ class Ensemble:
         return {**{name: tensor.cpu() for name, tensor in state.items()}, "natsel.outcome": self.outputs.as_tensor()}
 
     def load_weights(self, weights: dict[str, Tensor]) -> Self:
-        """Take up the weights of an earlier fit."""
-        modules = [fresh(self.network, 0) for _ in range(self.members)]
+        """Take up the weights of an earlier fit; for an ensemble of one, a network's own `state_dict()` will do."""
+        modules = [fresh(network, 0) for network in self._networks()]
+        own = {name: tensor for name, tensor in weights.items() if name != "natsel.outcome"}
         try:
-            outputs = outputs_from_tensor(weights["natsel.outcome"])
-            own = {name: tensor for name, tensor in weights.items() if name != "natsel.outcome"}
-            nn.ModuleList(modules).load_state_dict(own)
+            if len(own) < len(weights) or self.members > 1:
+                outputs = outputs_from_tensor(weights["natsel.outcome"])
+                nn.ModuleList(modules).load_state_dict(own)
+            else:
+                outputs = self.outputs
+                modules[0].load_state_dict(own)
         except (KeyError, RuntimeError) as reason:
             found = " ".join(str(reason).split())
             raise ValueError(
-                f"weights: they do not fit {self.members} such networks ({found}); pass what weights() gave"
+                f"weights: they do not fit {self.members} such networks ({found}); pass what weights() gave, or use"
+                " Ensemble.around for networks trained elsewhere"
             ) from None
         self.modules, self.outputs, self.epochs = [each.to(self.device).eval() for each in modules], outputs, []
         return self
+
+    def _networks(self) -> list[Network]:
+        """What makes each member."""
+        return self.network if isinstance(self.network, list) else [self.network] * self.members
+
+    def _worth_stacking(self, modules: list[nn.Module]) -> bool:
+        """Whether members can learn side by side, and faster."""
+        own_loop = isinstance(self.training, Training) and not self.training.validation_draws
+        alike = len(modules) > 1 and not isinstance(self.network, list)
+        return own_loop and alike and worth_stacking(modules[0], self.device)
 
     def _fitted(self) -> list[nn.Module]:
         if not self.modules:
@@ -126,9 +204,16 @@ class Deterministic(Ensemble):
     """
 
     def __init__(
-        self, network: Network, training: Training | None = None, device: torch.device | str | None = None
+        self,
+        network: Network | list[Network],
+        training: Training | None = None,
+        device: torch.device | str | None = None,
+        *,
+        train: TrainFunction | None = None,
     ) -> None:
-        super().__init__(network, 1, training, device)
+        super().__init__(network, 1, training, device, train=train)
+        if self.members != 1:
+            raise ValueError(f"network: expected one, found {self.members}; use natsel.models.Ensemble for several")
 
 
 def worth_stacking(module: nn.Module, device: torch.device) -> bool:
@@ -152,7 +237,7 @@ def stacked(modules: list[nn.Module], labelled: Examples) -> Members | None:
     batched = vmap(one, randomness="different")
     state = [tensor.detach() for tensor in (*parameters.values(), *buffers.values())]
     forward = lambda inputs_M: batched(parameters, buffers, inputs_M)  # noqa: E731
-    members = Members(forward, skeleton.train, list(parameters.values()), state, len(modules))
+    members = Members(skeleton, forward, skeleton.train, list(parameters.values()), state, len(modules))
     return members if _agrees(members, modules, labelled) else None
 
 
@@ -168,7 +253,9 @@ def unstack(members: Members, modules: list[nn.Module]) -> None:
 def _agrees(members: Members, modules: list[nn.Module], labelled: Examples) -> bool:
     """Whether the stacked modules run, also in training, and say what the modules themselves say."""
     device = next(modules[0].parameters()).device
-    inputs_B = as_inputs(labelled.inputs[:2], device)
+    if not len(labelled):
+        return False
+    inputs_B = reader_of(members.module, labelled.inputs, device)(slice(0, 2))
     inputs_M_B = inputs_B.expand(len(modules), *inputs_B.shape)
     before = [tensor.clone() for tensor in members.state]
     try:
@@ -185,7 +272,7 @@ def _agrees(members: Members, modules: list[nn.Module], labelled: Examples) -> b
         return False
 
 
-def _with_mean_noise(outputs: list[LearnableOutputs]) -> LearnableOutputs:
+def _with_mean_noise(outputs: list[Outputs]) -> Outputs:
     """Those of one member: they differ only by the noise each has seen."""
     noises = [each.noise for each in outputs if isinstance(each, Numbers)]
     return replace(outputs[0], noise=sum(noises) / len(noises)) if isinstance(outputs[0], Numbers) else outputs[0]

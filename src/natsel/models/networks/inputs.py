@@ -1,12 +1,16 @@
 """Inputs as a network takes them: float32 tensors on its device, float64 ones where it computes in that.
 
-    uint8 → float32 / 255        pixels as they are stored become numbers in [0, 1]
-    other numbers → float32      unchanged in value
+    uint8 → float32 / 255                     pixels as they are stored become numbers in [0, 1]
+    other numbers → float32                   unchanged in value
+    (n, H, W, c) or (n, H, W) → (n, c, H, W)  pictures, where the first convolution takes c channels
 
-Bytes are moved before they are widened, so that a quarter as much travels to an accelerator, and only the rows that are
-asked for leave a memory map.
+What a network takes as it is stays as it is: this is tried on two inputs before axes are moved. Bytes are moved before
+they are widened, so that a quarter as much travels to an accelerator, and only the rows that are asked for leave a
+memory map.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs.arrays import as_device as usable
+from natsel.models.networks.architectures import ImageInput
+from natsel.models.networks.evaluation_mode import evaluating
+
+Reader = Callable[[slice], Tensor]
+"""A slice of the inputs → their tensor, as one network takes it."""
+
+# Whatever inputs of a wrong shape lead to in a module.
+_FAILURES = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 
 def as_device(device: torch.device | str | None) -> torch.device:
@@ -48,14 +60,104 @@ def as_inputs(inputs: Any, device: torch.device | str | None = None, dtype: torc
 
 
 def inputs_of(module: nn.Module, inputs: Any, device: torch.device | str | None = None) -> Tensor:
-    """Inputs in the type that a module computes in, read without loss where that is float64.
+    """Inputs as natsel gives them to a module: in the type it computes in, pictures with their channels first.
 
-    >>> inputs_of(nn.Linear(1, 1).double(), [[0.1]], "cpu").item()
+    A training loop of your own that calls this learns from the numbers that natsel asks the network about later.
+    `device`: by default that of the module.
+
+    >>> inputs_of(nn.Linear(1, 1).double(), [[0.1]]).item()
     0.1
+    >>> inputs_of(nn.Conv2d(3, 8, 5), np.zeros((2, 28, 28, 3), dtype=np.uint8)).shape
+    torch.Size([2, 3, 28, 28])
+    """
+    return reader_of(module, inputs, device)(slice(0, len(inputs)))
+
+
+def reader_of(module: nn.Module, inputs: Any, device: torch.device | str | None = None) -> Reader:
+    """A function that reads a part of the inputs as `inputs_of` does; the order of axes is found once, for all parts.
+
+    >>> reader_of(nn.Linear(2, 1), np.eye(2, dtype=np.uint8) * 255, "cpu")(slice(1, 2))
+    tensor([[0., 1.]])
     """
     parameter = next((one for one in module.parameters() if one.is_floating_point()), None)
     dtype = torch.float32 if parameter is None else parameter.dtype
-    return as_inputs(inputs, device, torch.float64 if dtype == torch.float64 else torch.float32).to(dtype)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    place = parameter.device if device is None and parameter is not None else as_device(device)
+
+    def read(part: slice) -> Tensor:
+        return as_inputs(inputs[part], place, wide).to(dtype)
+
+    arrange = _arrangement(module, lambda: read(slice(0, 2))) if len(inputs) else None
+    return read if arrange is None else lambda part: arrange(read(part))
+
+
+def _arrangement(module: nn.Module, first_two: Callable[[], Tensor]) -> Callable[[Tensor], Tensor] | None:
+    """How axes of pictures have to be moved for a module; None: not at all, or it takes no pictures of such a shape."""
+    convolution = next((part for part in module.modules() if isinstance(part, nn.Conv2d)), None)
+    if convolution is None or any(isinstance(part, ImageInput) for part in module.modules()):
+        return None
+    inputs_2 = first_two()
+    channels, axes = convolution.in_channels, inputs_2.ndim
+    if axes == 4 and inputs_2.shape[3] == channels != inputs_2.shape[1]:
+        arrange: Callable[[Tensor], Tensor] = _channels_first
+    elif axes == 3 and channels == 1:
+        arrange = lambda pictures: pictures[:, None]  # noqa: E731
+    else:
+        return None
+    return None if _takes(module, inputs_2) else arrange
+
+
+def _channels_first(pictures_n_H_W_C: Tensor) -> Tensor:
+    # In the order of its axes, as a module may call `view` on what its convolutions make of it. `contiguous` leaves one
+    # channel as it was, and convolutions then put channels last.
+    return pictures_n_H_W_C.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
+
+
+def _takes(module: nn.Module, inputs_2: Tensor) -> bool:
+    """Whether a module runs on inputs and answers for each: it may move axes itself."""
+    if len(inputs_2) == 1:  # torch takes n pictures without channels for one picture of n channels
+        inputs_2 = torch.cat([inputs_2, inputs_2])
+    try:
+        with evaluating(module), torch.no_grad():
+            outputs = module(inputs_2.clone())
+    except _FAILURES:
+        return False
+    return not isinstance(outputs, Tensor) or (outputs.ndim > 0 and len(outputs) == len(inputs_2))
+
+
+@contextmanager
+def shapes_explained(module: nn.Module, inputs_n: Tensor) -> Iterator[None]:
+    """A block with the first pass over inputs, in which what torch says about shapes becomes a sentence about inputs.
+
+    >>> with shapes_explained(nn.Linear(4, 2), torch.zeros(1, 3)):
+    ...     nn.Linear(4, 2)(torch.zeros(1, 3))
+    Traceback (most recent call last):
+    ValueError: inputs: each has shape (3,), and the network expects (4,) at its first layer ...
+    """
+    try:
+        yield
+    except _FAILURES as reason:
+        out_of_memory = isinstance(reason, torch.OutOfMemoryError) or "alloc" in str(reason)  # natsel.memory sees to it
+        if out_of_memory or str(reason).startswith(("inputs:", "network:")):  # a sentence already
+            raise
+        said = " ".join(str(reason).split())
+        raise ValueError(
+            f"inputs: each has shape {tuple(inputs_n.shape[1:])}, and the network {_expected(module)} ({said[:200]});"
+            " reshape the inputs, or make the network for this shape"
+        ) from reason
+
+
+def _expected(module: nn.Module) -> str:
+    """What the first layer with weights takes, as words of an error."""
+    first = next((part for part in module.modules() if next(part.parameters(recurse=False), None) is not None), None)
+    if isinstance(first, nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        sides = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}[len(first.kernel_size)]
+        return f"expects ({', '.join((str(first.in_channels), *sides))}) at its first layer"
+    if isinstance(first, nn.Linear):
+        return f"expects ({first.in_features},) at its first layer"
+    if isinstance(first, nn.Embedding):
+        return "looks up whole numbers where real ones come in: call .long() on them in forward"
+    return "cannot compute with them"
 
 
 def _from_array(inputs: Any, dtype: torch.dtype) -> Tensor:

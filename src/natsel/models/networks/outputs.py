@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.data.examples import Examples
 from natsel.information.weights.output_curvature import Kind
 from natsel.models.rows import as_array
 
@@ -39,6 +40,10 @@ class Outputs(ABC):
     @abstractmethod
     def curvature(self, logits_n_C: Tensor) -> Tensor:
         """π where `kind` is "softmax", else the square root of Λ, in float64."""
+
+    def as_tensor(self) -> Tensor:
+        """Four numbers to be kept beside weights, from which `outputs_from_tensor` makes it again."""
+        return torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
 
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
         """What K draws of outputs say about N points."""
@@ -67,10 +72,6 @@ class LearnableOutputs(Outputs):
         """The same with the noise that a standardised squared error shows, where there is noise."""
         return self
 
-    def as_tensor(self) -> Tensor:
-        """Four numbers to be kept beside weights, from which `outputs_from_tensor` makes it again."""
-        return torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)
-
 
 @dataclass(frozen=True)
 class Classes(LearnableOutputs):
@@ -92,10 +93,11 @@ class Classes(LearnableOutputs):
         if len(array) and not 0 <= array.min() <= array.max() < outputs_C:
             raise ValueError(
                 f"{name}: the network has outputs for the classes 0..{outputs_C - 1}, found labels"
-                f" {array.min()}..{array.max()}; give the network as many outputs as there are classes"
+                f" {array.min()}..{array.max()}; {_remedy(int(array.max()) + 1)}"
             )
 
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
+        refuse_one_output(outputs_N_K_C)
         return CategoricalSamples.from_logits(outputs_N_K_C, draws_id=draws_id)
 
     def curvature(self, logits_n_C: Tensor) -> Tensor:
@@ -168,6 +170,9 @@ class TwoClasses(Outputs):
 
     likelihood = "bernoulli"
 
+    def as_tensor(self) -> Tensor:
+        return torch.tensor([2.0, 0.0, 1.0, 1.0], dtype=torch.float64)
+
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
         log_probs_N_K_C = torch.cat([F.logsigmoid(-outputs_N_K_C), F.logsigmoid(outputs_N_K_C)], 2)
         return CategoricalSamples(log_probs_N_K_C, draws_id=draws_id)
@@ -238,7 +243,7 @@ def outputs_of_trained(
         if not 0 <= array.min() <= array.max() < known:
             raise ValueError(
                 f"labelled: expected classes from 0 to {known - 1} for {outputs} outputs, found labels"
-                f" {array.min()}..{array.max()}; give the network as many outputs as there are classes"
+                f" {array.min()}..{array.max()}; {_remedy(int(array.max()) + 1)}"
             )
     noise = 1.0
     if likelihood == "gaussian" and logits_T_C is not None and array.size:
@@ -248,10 +253,52 @@ def outputs_of_trained(
     return outputs_with_likelihood(likelihood, noise)
 
 
-def outputs_from_tensor(values: Tensor | Sequence[float]) -> LearnableOutputs:
+def outputs_trained_elsewhere(likelihood: Likelihood | None = None, noise: float | None = None) -> Outputs:
+    """The outputs of a network about whose labels nothing else is known; by default one logit for each class.
+
+    >>> outputs_trained_elsewhere(), outputs_trained_elsewhere("gaussian", 0.25)
+    (Classes(), Numbers(mean=0.0, scale=1.0, noise=0.25))
+    """
+    if likelihood == "poisson":
+        raise ValueError("likelihood: draws of counts make no belief; use categorical, bernoulli or gaussian")
+    if likelihood == "gaussian" and (noise is None or not 0 < noise < float("inf")):
+        raise ValueError(f"noise: numbers need the variance of labels around them, found {noise}; pass noise=")
+    if likelihood != "gaussian" and noise is not None:
+        raise ValueError(f"noise: only numbers have it, found likelihood={likelihood!r}; pass likelihood='gaussian'")
+    return outputs_with_likelihood(likelihood or "categorical", 1.0 if noise is None else noise)
+
+
+def outputs_from_tensor(values: Tensor | Sequence[float]) -> Outputs:
     """Back from `as_tensor`."""
-    numbers, mean, scale, noise = (float(value) for value in values)
-    return Numbers(mean, scale, noise) if numbers else Classes()
+    kind, mean, scale, noise = (float(value) for value in values)
+    return {0.0: Classes(), 1.0: Numbers(mean, scale, noise), 2.0: TwoClasses()}[kind]
+
+
+def check_classes(outputs_C: int, labelled: Examples) -> None:
+    """Refuse a network that has fewer outputs than there are classes, whether or not each of them has a label yet.
+
+    >>> check_classes(2, Examples([[0.0]], [0], classes=("cat", "dog", "eel")))
+    Traceback (most recent call last):
+    ValueError: labelled: there are 3 classes and the network has 2 outputs; make it with 3, ...
+    """
+    classes = len(labelled.classes)
+    if outputs_C < classes and not (outputs_C == 1 and classes == 2):  # one logit tells two classes apart
+        raise ValueError(
+            f"labelled: there are {classes} classes and the network has {outputs_C} outputs; {_remedy(classes)}"
+        )
+
+
+def refuse_one_output(outputs_N_K_C: Tensor) -> None:
+    """Refuse to read one output as the only class that there is."""
+    if outputs_N_K_C.shape[2] == 1:
+        raise ValueError(
+            "likelihood: the network has one output, which may be a number or the logit of two classes; pass"
+            " likelihood='gaussian' with noise=, or likelihood='bernoulli', or give it one output for each class"
+        )
+
+
+def _remedy(classes: int) -> str:
+    return f"make it with {classes}, for example natsel.models.mlp(features, {classes}) or mnist_cnn({classes})"
 
 
 def _check_one_kind(same: bool, name: str) -> None:

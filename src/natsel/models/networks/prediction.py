@@ -3,8 +3,7 @@
 The memory for one point is measured: the bytes of the outputs of every operation of one forward pass, added up.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +11,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from natsel.memory import chunked
-from natsel.models.networks.inputs import as_device, inputs_of
+from natsel.models.networks.evaluation_mode import evaluating
+from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
 from natsel.models.protocol import Progress
 
 
@@ -32,8 +32,10 @@ def predict(
     if count == 0:
         raise ValueError("inputs: found none; pass at least one")
 
+    read = reader_of(modules[0], inputs, device)
+
     def work(part: slice) -> Tensor:
-        chunk = inputs_of(modules[0], inputs[part], device)
+        chunk = read(part)
         # A module may work in place, and these may be the user's own numbers.
         outputs_n_K_C = torch.stack([module(chunk.clone()) for module in modules], 1)
         if progress:
@@ -41,30 +43,36 @@ def predict(
         return outputs_n_K_C
 
     with evaluating(*modules), torch.no_grad():
-        first = inputs_of(modules[0], inputs[:1], device)
-        bytes_each = bytes_of(lambda: modules[0](first.clone()))
+        first = read(slice(0, 1))
+        widths: set[int] = set()
+        bytes_each = bytes_of(lambda: widths.add(check_outputs(modules[0], first)))
+        widths.update(check_outputs(module, first) for module in modules[1:])
+        if len(widths) > 1:
+            raise ValueError(
+                f"networks: found {' and '.join(map(str, sorted(widths)))} outputs; give all members the same classes"
+            )
         return chunked(work, count, bytes_each, device)
 
 
-@contextmanager
-def evaluating(*modules: nn.Module) -> Iterator[None]:
-    """A block in which modules are in evaluation mode (no batch statistics move); every part gets its own mode back.
+def check_outputs(module: nn.Module, inputs_n: Tensor) -> int:
+    """How many outputs a module has for each input; what is no table of numbers is refused, and so are inputs of a
+    shape that it cannot compute with.
 
-    >>> module = nn.Sequential(nn.Dropout())
-    >>> with evaluating(module):
-    ...     module[0].training
-    False
-    >>> module[0].training
-    True
+    >>> check_outputs(nn.Linear(2, 3), torch.zeros(4, 2))
+    3
     """
-    before = [(part, part.training) for module in modules for part in module.modules()]
-    for module in modules:
-        module.eval()
-    try:
-        yield
-    finally:
-        for part, training in before:
-            part.training = training
+    with shapes_explained(module, inputs_n):
+        outputs_n_C = module(inputs_n.clone())
+    if not isinstance(outputs_n_C, Tensor) or outputs_n_C.ndim != 2 or len(outputs_n_C) != len(inputs_n):
+        raise ValueError(
+            f"network: expected outputs of shape (points, classes), found {_kind_of(outputs_n_C)} for {len(inputs_n)}"
+            " points; let forward return one row of numbers per point, such as the logits of a linear layer"
+        )
+    return outputs_n_C.shape[1]
+
+
+def _kind_of(outputs: Any) -> str:
+    return str(tuple(outputs.shape)) if isinstance(outputs, Tensor) else type(outputs).__name__
 
 
 def bytes_of(work: Callable[[], object]) -> int:

@@ -10,10 +10,12 @@ docs/theory/batchbald.md, 14; docs/theory/stochastic-batches.md, 9; Kirsch et al
 
 The loop trains M networks of one architecture side by side, whose tensors carry a leading axis M; one is M = 1. Given
 its seed a fit is reproducible on the same device, and it leaves no trace in the global random state.
+
+How a model's networks are trained is one value: settings of this loop (`Training`), a function of the user
+(`own_training.py`), or `TrainedElsewhere`. `trained_module` trains by any of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -24,11 +26,22 @@ from torch import Tensor, nn
 from natsel.data.examples import Examples
 from natsel.memory import rows_per_chunk
 from natsel.models.dropout.mask_plan import mean_outputs
-from natsel.models.networks.architectures import fresh, seeded
+from natsel.models.networks.architectures import Network, fresh, reproducible, seeded
 from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches
-from natsel.models.networks.inputs import as_device, as_inputs
-from natsel.models.networks.outputs import Classes, LearnableOutputs, Numbers, SoftClasses, outputs_for_labels
-from natsel.models.networks.prediction import bytes_of
+from natsel.models.networks.evaluation_mode import evaluating
+from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.outputs import (
+    Classes,
+    LearnableOutputs,
+    Numbers,
+    Outputs,
+    SoftClasses,
+    check_classes,
+    outputs_for_labels,
+    outputs_of_trained,
+)
+from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
+from natsel.models.networks.prediction import bytes_of, check_outputs, predict
 from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
 
@@ -90,6 +103,9 @@ QUICK = Training(epoch_samples=1024, max_epochs=60, patience=5)
 """For a CPU: a third to half of the time of BATCHBALD; as accurate on MNIST up to 100 labels, a little less at 300."""
 
 
+HowTrained = Training | TrainFunction | TrainedElsewhere
+
+
 @dataclass(frozen=True)
 class Epoch:
     """What an epoch came to: mean training loss, and loss and accuracy on the validation set where there is one."""
@@ -107,8 +123,9 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Members:
-    """M networks of one architecture as the loop sees them."""
+    """M networks of one architecture as the loop sees them; `module` is one of them, or like them."""
 
+    module: nn.Module
     forward: Callable[[Tensor], Tensor]  # inputs_M_B_… → outputs_M_B_C
     mode: Callable[[bool], object]  # dropout and the like on or off
     parameters: list[Tensor]
@@ -143,7 +160,8 @@ def train(
         validation_forward = lambda inputs_1: mean(inputs_1[0])[None]  # noqa: E731
     state = [tensor.detach()[None] for tensor in (*module.parameters(), *module.buffers())]
     forward = lambda inputs_1: module(inputs_1[0])[None]  # noqa: E731
-    member = Members(forward, module.train, list(module.parameters()), state, validation_forward=validation_forward)
+    parameters: list[Tensor] = list(module.parameters())
+    member = Members(module, forward, module.train, parameters, state, validation_forward=validation_forward)
     return train_members(member, labelled, validation, training, [seed], device, progress)[0]
 
 
@@ -157,11 +175,7 @@ def train_members(
     progress: Progress | None = None,
 ) -> list[list[Epoch]]:
     """Train M networks in place, each from its own batches; each stops for itself."""
-    if labelled.labels is None or len(labelled) == 0:
-        found = "no labels" if len(labelled) else "no examples"
-        raise ValueError(f"labelled: found {found}, so there is nothing to learn from; label some points first")
-    if validation is not None and len(validation) and validation.labels is None:
-        raise ValueError("validation: found no labels; leave it out or label it")
+    _check_examples(labelled, validation)
     outputs = outputs_for_labels(labelled.labels)
     learn = _prepared(members, labelled, outputs, "labelled", device)
     judge = Classes() if isinstance(outputs, SoftClasses) else outputs  # labels for validation are hard
@@ -176,7 +190,7 @@ def train_members(
     kept = [tensor.clone() for tensor in members.state]
     learning = set(range(len(seeds)))
 
-    with seeded(derive(seeds[0], "noise"), device), _reproducible():
+    with seeded(derive(seeds[0], "noise"), device), reproducible():
         for number in range(training.max_epochs):
             sources = [
                 training.batches.steps(
@@ -212,17 +226,94 @@ def train_members(
     return history
 
 
-def trained(
-    network: Any,
+def how_trained(training: Training | None, train: TrainFunction | None) -> Training | TrainFunction | None:
+    """The two arguments of a model as one value; None where neither is given.
+
+    >>> how_trained(Training(max_epochs=3), None).max_epochs
+    3
+    """
+    if train is None:
+        if training is not None and not isinstance(training, Training):
+            remedy = "pass a function as train=" if callable(training) else "Training() is the default"
+            raise ValueError(f"training: expected natsel.models.Training(…), found {type(training).__name__}; {remedy}")
+        return training
+    if training is not None:
+        raise ValueError("train: found training= as well, which is for natsel's own loop; pass one of the two")
+    check_function(train)
+    return train
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network, what its outputs mean, and its epochs (none where a function of the user trained it)."""
+
+    module: nn.Module
+    outputs: Outputs
+    epochs: list[Epoch]
+
+
+def fresh_to_train(network: Network, how: HowTrained, seed: int, device: torch.device) -> nn.Module:
+    """A network with new initial weights on the device; refused where natsel does not know how to train it.
+
+    >>> fresh_to_train(nn.Linear(2, 2), TrainedElsewhere(), 0, torch.device("cpu"))
+    Traceback (most recent call last):
+    ValueError: train: this network was trained elsewhere, so that a fit does not know how; pass train=, ...
+    """
+    if isinstance(how, TrainedElsewhere):
+        raise ValueError(
+            "train: this network was trained elsewhere, so that a fit does not know how; pass train=, your function"
+            " train(module, labelled, validation, seed), to around as well"
+        )
+    return fresh(network, seed).to(device)
+
+
+def trained_module(
+    module: nn.Module,
     labelled: Examples,
     validation: Examples | None,
-    training: Training | None,
+    how: HowTrained,
     *,
     seed: int,
     device: torch.device,
     progress: Progress | None = None,
-) -> tuple[nn.Module, LearnableOutputs, list[Epoch]]:
-    """A trained module, what its outputs mean, and its epochs, from whatever makes a network.
+) -> Trained:
+    """A fresh module, trained as one value says: by settings of natsel's loop or by a function of the user.
+
+    >>> import numpy as np
+    >>> examples = Examples(np.eye(2), np.array([0, 1]))
+    >>> settings = {"seed": 0, "device": torch.device("cpu")}
+    >>> found = trained_module(nn.Linear(2, 2), examples, None, Training(max_epochs=3), **settings)
+    >>> found.outputs, len(found.epochs)
+    (Classes(), 3)
+    """
+    if isinstance(how, Training):
+        epochs = train(module, labelled, validation, how, seed=seed, device=device, progress=progress)
+        return Trained(module.eval(), trained_outputs(labelled, epochs), epochs)
+    assert not isinstance(how, TrainedElsewhere)  # fresh_to_train refuses it
+    _check_examples(labelled, validation)
+    with evaluating(module), torch.no_grad():
+        width = check_outputs(module, reader_of(module, labelled.inputs, device)(slice(0, 1)))
+    check_classes(width, labelled)
+    outputs = outputs_of_trained(labelled.labels, width)  # refuses labels that the network cannot learn
+    module = train_by(how, module, labelled, validation, seed=seed, device=device)
+    if isinstance(outputs, Numbers):
+        judge = validation if validation is not None and len(validation) else labelled
+        outputs_T_C = predict([module], judge.inputs, device)[:, 0]
+        outputs = outputs_of_trained(judge.labels, width, outputs.likelihood, outputs_T_C)
+    return Trained(module, outputs, [])
+
+
+def trained(
+    network: Any,
+    labelled: Examples,
+    validation: Examples | None,
+    how: HowTrained,
+    *,
+    seed: int,
+    device: torch.device,
+    progress: Progress | None = None,
+) -> Trained:
+    """A trained network, from whatever makes one.
 
     `network` is a module or a function that makes one (trained afresh), or a model with one network
     (`natsel.models.Dropout`, `Deterministic`), which is fitted as it would be by itself.
@@ -230,19 +321,17 @@ def trained(
     >>> import numpy as np
     >>> examples = Examples(np.eye(2), np.array([0, 1]))
     >>> settings = {"seed": 0, "device": torch.device("cpu")}
-    >>> module, outputs, epochs = trained(nn.Linear(2, 2), examples, None, Training(max_epochs=3), **settings)
-    >>> outputs, len(epochs)
-    (Classes(), 3)
+    >>> len(trained(lambda: nn.Linear(2, 2), examples, None, Training(max_epochs=3), **settings).epochs)
+    3
     """
     if isinstance(network, Model) and not isinstance(network, nn.Module):
         model: Any = network
         model.fit(labelled, validation, seed=seed, progress=progress)
         module = only_module(model).to(device)
         epochs = model.epochs[0] if model.epochs and isinstance(model.epochs[0], list) else list(model.epochs)
-    else:
-        module = fresh(network, seed).to(device)
-        epochs = train(module, labelled, validation, training, seed=seed, device=device, progress=progress)
-    return module.eval(), trained_outputs(labelled, epochs), epochs
+        return Trained(module.eval(), model.outputs, epochs)
+    module = fresh_to_train(network, how, seed, device)
+    return trained_module(module, labelled, validation, how, seed=seed, device=device, progress=progress)
 
 
 def only_module(model: Any) -> nn.Module:
@@ -279,6 +368,14 @@ def trained_outputs(labelled: Examples, epochs: list[Epoch]) -> LearnableOutputs
     return outputs_for_labels(labelled.labels).with_noise(error)
 
 
+def _check_examples(labelled: Examples, validation: Examples | None) -> None:
+    if labelled.labels is None or len(labelled) == 0:
+        found = "no labels" if len(labelled) else "no examples"
+        raise ValueError(f"labelled: found {found}, so there is nothing to learn from; label some points first")
+    if validation is not None and len(validation) and validation.labels is None:
+        raise ValueError("validation: found no labels; leave it out or label it")
+
+
 @dataclass(frozen=True)
 class _Prepared:
     """Examples on the device, as the loop takes them."""
@@ -291,10 +388,10 @@ class _Prepared:
 def _prepared(
     members: Members, examples: Examples, outputs: LearnableOutputs, name: str, device: torch.device
 ) -> _Prepared:
-    inputs_N = as_inputs(examples.inputs, device)
+    inputs_N = reader_of(members.module, examples.inputs, device)(slice(0, len(examples)))
     one_M = inputs_N[:1].expand(members.count, 1, *inputs_N.shape[1:])
     members.mode(False)
-    with torch.no_grad():
+    with torch.no_grad(), shapes_explained(members.module, inputs_N):
         shape = members.forward(one_M).shape
         bytes_each = members.count * bytes_of(lambda: members.forward(one_M))
     if len(shape) != 3:
@@ -303,6 +400,8 @@ def _prepared(
             " end it with a linear layer"
         )
     outputs.check(shape[-1], examples.labels, name)
+    if name == "labelled":
+        check_classes(shape[-1], examples)
     return _Prepared(inputs_N, outputs.targets(examples.labels, device), rows_per_chunk(bytes_each, device))
 
 
@@ -440,14 +539,3 @@ def _checked_finite(epoch: Epoch) -> Epoch:
             " inputs"
         )
     return epoch
-
-
-@contextmanager
-def _reproducible() -> Iterator[None]:
-    """Convolutions on an accelerator give the same gradients every time."""
-    before = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = before
