@@ -28,7 +28,7 @@ def recipe_from(found, **options):
 
 
 # See test_plan and test_studies.
-PLANS = ("epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist")
+PLANS = ("boosted-tables", "epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist")
 SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")
 
 
@@ -81,7 +81,14 @@ def test_mnist_in_full_is_the_published_protocol():
         ({"training": {"max_epochs": 0}}, "training.max_epochs: expected a whole number from 1 up, found 0"),
         ({"k": 2.5}, "k: expected a whole number from 1 up, found 2.5"),
         ({"k": True}, "k: expected a whole number"),
-        ({"targets": [1.5]}, r"targets\[0\]: expected a number from 0 to 1, found 1.5"),
+        ({"targets": [-1.5]}, r"targets\[0\]: expected a number from 0 to inf, found -1.5"),
+        ({"data": {"set": "iris", "file": "a.csv"}}, "data.file: found beside set; name one of them"),
+        ({"data": {"set": "iris", "labels": "y"}}, "data.labels: found 'y', which is for a file"),
+        ({"data": {"set": "iris", "test": 0.3}}, "data.test: found 0.3, which is for a file"),
+        ({"data": {"file": "a.csv", "test": 1.5}}, "data.test: expected a share between 0 and 1"),
+        ({"data": {"file": "a.csv", "size": [8]}}, r"data.size: expected \[height, width\], found \[8\]"),
+        ({"model": {"kind": "my_module.make", "trees": 3}}, "model.trees: there is no such key"),
+        ({"model": {"kind": "my_module.make", "parameters": 3}}, "model.parameters: expected a table"),
         ({"methods": []}, "methods: expected a list of 1 or more"),
         ({"methods": ["bald", "bald"]}, "methods: bald is named twice"),
         ({"methods": [{"method": "bald", "search": "Power"}]}, r"methods\[0\]: give either method, or both"),

@@ -120,18 +120,39 @@ def test_the_protocol_is_told_in_full(page):
 
 def test_savings_come_with_their_fine_print(page):
     """Nothing is called a 95 % interval that is not: six seeds are needed for one."""
-    assert "Below it the least and the greatest of the seeds: 5 hold the true median" in page.text
-    assert "between them 94 % of the time, too few for a 95 % interval." in page.text
+    assert "Below it the least and the greatest saving of a single seed: 5 seeds are too few" in page.text
     assert "the best of 4 methods; being the best is partly luck" in page.text
-    few = Page(report(made_experiment(3, 3)))
-    assert "3 hold the true median between them 75 % of the time, too few for a 95 % interval" in few.text
     enough = Page(report(made_experiment(2, 6)))
-    assert "an interval that holds the true median 95 % of the time or more." in enough.text
+    assert "Below it a 95 % interval: a bootstrap over seeds" in enough.text
     assert "too few" not in enough.text
     base, other = made_experiment(3, 6), made_experiment(3, 3)
     mixed = [run for run in base.curves if run.method != base.methods[-1]] + list(other.of(base.methods[-1]))
     text = Page(report(replace(base, curves=mixed))).text
-    assert "95 % of the time or more. For fewer than 6 seeds it is the least and the greatest of the seeds: 3" in text
+    assert "in pairs. For fewer than 6 seeds it is the least and the greatest saving of a single seed: 3" in text
+
+
+def test_a_bound_is_explained_by_one_that_the_table_shows():
+    made = made_experiment(3, 3)
+    short = [
+        replace(run, sizes=run.sizes[:9], metrics={name: column[:9] for name, column in run.metrics.items()},
+                seconds={name: column[:9] for name, column in run.seconds.items()}, batches=run.batches[:8])
+        for run in made.curves
+    ]  # fmt: skip
+    text = Page(report(replace(made, curves=short))).text
+    last = short[0].sizes[-1]
+    assert f">{last}” means that it was not reached with {last} labels" in text
+    assert ">300" not in text
+    reached = Page(report(replace(made, targets=(0.5,)))).text
+    assert "means that it was not reached" not in reached
+
+
+def test_wide_tables_say_on_a_phone_that_they_scroll(page):
+    hints = [at for at in page.all("p") if at.get("class") == "sideways"]
+    assert len(hints) >= 1
+    sheet = resources.files("natsel.experiments.report").joinpath("report.css").read_text(encoding="utf-8")
+    narrow = sheet.partition("@media (max-width: 44rem)")[2].partition("@media print")[0]
+    assert ".sideways { display: block; }" in narrow
+    assert "e+0" not in page.text
 
 
 def test_what_was_picked_is_shown(experiment, page):

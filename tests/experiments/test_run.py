@@ -230,8 +230,10 @@ def test_what_no_job_could_do_is_refused_at_once(tmp_path):
         Runner(wrong, tmp_path)
     with pytest.raises(ValueError, match=r"^methods\[0\]: no method is called 'bold'"):
         Runner(replace(RECIPE, methods=(Contender("bold"),)), tmp_path)
-    with pytest.raises(ValueError, match="processes: expected 1 or more, found 0"):
-        run(RECIPE, tmp_path, processes=0)
+    with pytest.raises(ValueError, match="processes: expected 0 or more, found -1"):
+        run(RECIPE, tmp_path, processes=-1)
+    with pytest.raises(ValueError, match=r"^targets\[0\]: expected an accuracy from 0 to 1, found 90; 0.9 is 90 %"):
+        Runner(replace(RECIPE, targets=(90.0,)), tmp_path)
 
 
 def written(folder):
@@ -518,16 +520,6 @@ def test_published_mnist_rows(request):
     assert sorted(setting.pool().answers(start)) == sorted(2 * list(range(10)))
     assert setting.scale == (0.1307, 0.3081)
     assert len(setting.ids) == 60_000 - 512
-
-
-def test_importing_experiments_needs_neither_torch_nor_a_library_of_the_command_line():
-    """The runner does not wait for torch; a page may."""
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(('typer', 'rich', 'pydantic')));"
-        "import natsel.experiments.running.run; assert 'torch' not in sys.modules;"
-        "import natsel.experiments.results.publish"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCE})
 
 
 @pytest.mark.parametrize(("name", "content"), [("data.json", "null"), ("data.json", "[1"), ("random/seed-0.json", "")])

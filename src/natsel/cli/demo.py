@@ -39,10 +39,11 @@ def command(
     recipe = replace(load_plan("digits").recipes[""], name="demo", seeds=tuple(range(seed, seed + SEEDS)))
     place = folder or state_folder() / f"demo-{seed}"
     if not as_json:
-        typer.echo(
+        from rich.console import Console
+
+        Console(stderr=True, highlight=False).print(
             f"A network learns to read digits, {recipe.k} labels at a time. Which {recipe.k} next?"
-            f" {len(recipe.methods)} ways to choose, {SEEDS} runs of each.",
-            err=True,
+            f" {len(recipe.methods)} ways to choose, {SEEDS} runs of each."
         )
     said = ["natsel", "demo", "--seed", str(seed)]
     options = {"processes": processes, "device": "cpu", "fresh": fresh, "command": said}

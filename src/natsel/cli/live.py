@@ -38,7 +38,7 @@ class Board:
             return
         if event["event"] == "round" and event["metrics"]:
             if self.metric not in event["metrics"]:
-                self.metric = next(iter(event["metrics"]))
+                self.metric = "rmse" if "rmse" in event["metrics"] else next(iter(event["metrics"]))
             self.curves[method].setdefault(seed, {})[event["labels"]] = event["metrics"][self.metric]
         elif event["event"] in ("done", "skipped", "failed"):
             self.ended[method][seed] = event["event"]
@@ -60,8 +60,8 @@ class Board:
         seen = [value for runs in self.curves.values() for curve in runs.values() for value in curve.values()]
         return ended, f"{labels}/{self.recipe.budget}", shown, sparkline(rise, min(seen), max(seen))
 
-    def table(self) -> "Table":
-        """The board for a terminal."""
+    def table(self, width: int = 80) -> "Table":
+        """The board for a terminal of some width; on a narrow one without the curves, then without counts of runs."""
         from rich import box
         from rich.table import Table
 
@@ -70,11 +70,16 @@ class Board:
             box=box.SIMPLE_HEAD, pad_edge=False, title=f"{self.recipe.name}  {spent:.0f} s", title_justify="left"
         )
         table.add_column("method", no_wrap=True)
-        for name in ("runs", self.recipe.budget_counts, self.metric):
+        shown = [
+            name for name, least in (("runs", 48), (self.recipe.budget_counts, 0), (self.metric, 0)) if width >= least
+        ]
+        for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column(f"{self.metric} as labels come in", no_wrap=True)
+        if width >= 80:
+            table.add_column(f"{self.metric} as labels come in", no_wrap=True)
         for method in self.methods:
-            table.add_row(method, *self.row(method))
+            *counts, curve = self.row(method)
+            table.add_row(method, *counts[-len(shown) :], *([curve] if width >= 80 else []))
         return table
 
 
@@ -106,7 +111,10 @@ def live(recipe: "Recipe") -> Iterator[Callable[[dict[str, Any]], None]]:
 
     unicode = (console.encoding or "").startswith("utf")
     with Live(
-        console=console, get_renderable=board.table, refresh_per_second=4 if unicode else 1, transient=True
+        console=console,
+        get_renderable=lambda: board.table(console.width),
+        refresh_per_second=4 if unicode else 1,
+        transient=True,
     ) as view:
 
         def show(event: dict[str, Any]) -> None:

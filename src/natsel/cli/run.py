@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import print_json, warn
+from natsel.cli.output import fitted, print_json, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from natsel.experiments.recipe.plan import Plan
     from natsel.experiments.results.experiment import Experiment
     from natsel.experiments.results.publish import Published
-    from natsel.experiments.results.summary import Row
     from natsel.experiments.running.run import Outcome
     from natsel.experiments.running.worker_pool import Report
 
 NAME = "run"
-EXAMPLE = "Example: natsel run digits --methods random,power-bald:beta=4 --seeds 0-4   then   natsel report runs/digits"
+EXAMPLE = "Example: natsel run digits   or   natsel run --new my.toml --data my.csv   and   natsel run my.toml"
 
 
 def command(
@@ -44,11 +43,23 @@ def command(
     full: Annotated[bool, typer.Option("--full", help="The published protocol; may want a GPU.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the runs in the folder and start again.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the recipes that ship, and stop.")] = False,
+    new: Annotated[
+        Path | None, typer.Option("--new", metavar="TOML", help="Write a recipe for the file of --data here, and stop.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FILE", help="With --new: a table, arrays, or a folder of images.")
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="COLUMN", help="With --new: where labels are; guessed if not given."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compare methods on a recipe over several seeds. Interrupted, it goes on where it was when called again."""
     if listed:
         return _list(as_json)
+    if new is not None or data is not None or labels is not None:
+        return _write_recipe(new, data, labels)
     if recipe is None:
         raise ValueError("recipe: name one, or a .toml file; natsel run --list shows those that ship")
     from natsel.experiments.recipe.plan import load_plan
@@ -59,6 +70,7 @@ def command(
     given = (("variants", variants), ("methods", methods), ("seeds", seeds), ("budget", budget))
     said = ["natsel", "run", recipe, *(f"--{name} {value}" for name, value in given if value)]
     said += ["--full"] if full else []
+    _say_what_it_needs(chosen)
     run_and_show(
         chosen, place, as_json=as_json, processes=processes, device=device, minutes=minutes, fresh=fresh, command=said
     )
@@ -92,6 +104,33 @@ def run_and_show(plan: "Plan", folder: Path, *, as_json: bool, show: Any = None,
         )
     if failed or any(outcome.left for outcome in outcomes.values()):
         raise typer.Exit(1)
+
+
+def _say_what_it_needs(plan: "Plan") -> None:
+    """Files, data sets and extras, before anything starts; what is missing is refused with what to do about it."""
+    from natsel.experiments.recipe.needs import in_words, needs, refuse_missing
+
+    needed = needs(plan)
+    refuse_missing(needed)
+    if needed:
+        typer.echo(in_words(needed), err=True)
+
+
+def _write_recipe(new: Path | None, data: Path | None, labels: str | None) -> None:
+    from natsel.experiments.recipe.new_recipe import new_recipe
+
+    if new is None or data is None:
+        raise ValueError("new: name both, natsel run --new my.toml --data my.csv")
+    if new.exists():
+        raise ValueError(f"new: there is a {new} already; choose another name, or remove it")
+    if new.suffix != ".toml":
+        raise ValueError(f"new: expected a name that ends in .toml, found {new.name}")
+    if not new.resolve().parent.is_dir():
+        raise ValueError(f"new: there is no folder {new.parent}; make it first")
+    text = new_recipe(data, new, labels)
+    with new.open("x", encoding="utf-8") as file:
+        file.write(text)
+    typer.echo(f"wrote {new}; read it, then: natsel run {new}")
 
 
 def _run(plan: "Plan", folder: Path, options: dict[str, Any]) -> "Mapping[str, Outcome]":
@@ -139,48 +178,34 @@ def print_result(published: "Published") -> None:
     from rich.console import Console
 
     from natsel.experiments.results.claims import as_lines
+    from natsel.experiments.results.summary import caption
 
     console = Console(highlight=False)
+    off_screen = not console.is_terminal  # there words are broken by whoever shows them
     if published.experiment is not None:
-        console.print(f"\nLabels needed to reach a test {published.experiment.metric} (saved against random):")
-        console.print(_table(published.experiment))
-    lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()]
+        console.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen, markup=False)
+        console.print(fitted(_table(published.experiment), console.width))
+    lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
     for line in (*lines, *as_lines(published.claims)):
-        console.print(line, soft_wrap=True, markup=False)
-    console.print(published.sentence, style="bold", soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=off_screen, markup=False)
+    console.print(published.sentence, style="bold", soft_wrap=off_screen, markup=False)
     console.print(f"The report: {published.page}", soft_wrap=True, markup=False)
 
 
 def _table(experiment: "Experiment") -> Any:
     """Labels each method needed, with what that saves against random, and where it ended: medians over seeds."""
-    import statistics
-
     from rich import box
     from rich.table import Table
 
-    from natsel.experiments.results.summary import labels, level, table
+    from natsel.experiments.results.summary import label_table
 
-    rows = table(experiment)
-    wanted = list(dict.fromkeys(row.target for row in rows))
+    head, rows = label_table(experiment)
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    shown.add_column("method", no_wrap=True)
-    for target in wanted:
-        shown.add_column(level(experiment.metric, target), justify="right", no_wrap=True)
-    shown.add_column("at the end", justify="right", no_wrap=True)
-    for method in experiment.methods:
-        here = {row.target: row for row in rows if row.method == method}
-        cells = [labels(here[target].needed[1]) + _saving(here[target]) for target in wanted]
-        final = statistics.median([curve.final(experiment.metric) for curve in experiment.of(method)])
-        shown.add_row(method, *cells, level(experiment.metric, final))
+    for number, name in enumerate(head):
+        shown.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
     return shown
-
-
-def _saving(row: "Row") -> str:
-    """What a method saved, in brackets; nothing where nothing is known."""
-    if row.saved is None or row.saved.median.low == float("-inf"):
-        return ""
-    bound = "" if row.saved.median.exact else "≥ "
-    return f" ({bound}{100 * row.saved.median.low:.0f} %)".replace("-", "−")
 
 
 def _list(as_json: bool) -> None:

@@ -112,6 +112,13 @@ def folder_name(value: Any, key: str) -> str:
     return found
 
 
+def any_table(value: Any, key: str) -> dict[str, Any]:
+    """A table of anything."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{key}: expected a table of keys and values, found {value!r}")
+    return dict(value)
+
+
 def flag(value: Any, key: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):

@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
-from natsel.experiments.recipe.checks import closest, each, flag, folder_name, table, text
+from natsel.experiments.recipe.checks import any_table, closest, each, flag, folder_name, table, text
 from natsel.experiments.recipe.contenders import contenders, seed_list
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import Claim
@@ -96,11 +96,15 @@ def load_plan(name: str | Path, *, full: bool = False, variants: Sequence[str] |
     >>> list(load_plan("epig-mnist", variants="redundant").recipes)
     ['redundant']
     """
-    return plan_from(_read_toml(name), full=full, variants=variants)
+    return plan_from(*_read_toml(name), full=full, variants=variants)
 
 
-def plan_from(found: Mapping[str, Any], *, full: bool = False, variants: Sequence[str] | str | None = None) -> Plan:
+def plan_from(
+    found: Mapping[str, Any], home: str = "", *, full: bool = False, variants: Sequence[str] | str | None = None
+) -> Plan:
     """A plan from the tables of a TOML file; a slip in a part that is not wanted is refused too.
+
+    `home` is the folder of the file: relative paths start there, and modules that lie there can be imported.
 
     >>> iris = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
     >>> list(plan_from(iris | {"variants": {"few": {}, "many": {"budget": 50}}}).recipes)
@@ -119,6 +123,7 @@ def plan_from(found: Mapping[str, Any], *, full: bool = False, variants: Sequenc
     if not isinstance(tables, Mapping) or not tables:
         raise ValueError(f"variants: expected a table for each, found {tables!r}")
     claims = each(Claim.from_table, at_least=0)(found.get("claims", ()), "claims")
+    found = {**found, **({"home": str(Path(home, str(found.get("home", ""))))} if home else {})}
     recipes = [_recipes(found, tables, use) for use in (False, True)][full]
     for stranger in (one for one in wanted or () if one not in recipes):
         raise ValueError(f"variants: {found['name']} has no {stranger!r}; {closest(stranger, recipes)}")
@@ -141,9 +146,17 @@ def laid_over(base: Mapping[str, Any], other: Any) -> dict[str, Any]:
     merged = dict(base)
     for key, value in other.items():
         both = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
-        # An initial set or a model of another kind replaces the whole table: its keys are not the old one's.
-        whole_table = key in ("initial", "target_inputs", "classes") or (
-            key == "model" and both and value.get("kind", "") not in ("", base[key].get("kind"))
+        # An initial set, a model of another kind or data from elsewhere replace the whole table: its keys are not the
+        # old one's.
+        whole_table = key in ("initial", "target_inputs", "classes", "parameters") or (
+            both
+            and (
+                (key == "model" and value.get("kind", "") not in ("", base[key].get("kind")))
+                or (
+                    key == "data"
+                    and (("set" in value and "file" in base[key]) or ("file" in value and "set" in base[key]))
+                )
+            )
         )
         merged[key] = laid_over(base[key], value) if both and not whole_table else value
     return merged
@@ -176,8 +189,8 @@ def _recipes(found: Mapping[str, Any], tables: Mapping[str, Any], full: bool) ->
 def _study(found: Mapping[str, Any], full: bool) -> Plan:
     from natsel.experiments.studies import STUDIES
 
-    any_table = {"settings": _any_table, "full": _any_table}
-    values = table({"name": folder_name, "about": text, "study": text, **any_table}, found, needed=("name", "study"))
+    keys = {"name": folder_name, "about": text, "study": text, "settings": any_table, "full": any_table}
+    values = table(keys, found, needed=("name", "study"))
     if values["study"] not in STUDIES:
         raise ValueError(f"study: found {values['study']!r}; {closest(values['study'], STUDIES)}")
     usual = values.get("settings", {})
@@ -189,17 +202,12 @@ def _study(found: Mapping[str, Any], full: bool) -> Plan:
     return Plan(values["name"], about, {}, study=values["study"], settings=both[full], full=full)
 
 
-def _any_table(value: Any, key: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{key}: expected a table of keys and values, found {value!r}")
-    return dict(value)
-
-
-def _read_toml(name: str | Path) -> dict[str, Any]:
+def _read_toml(name: str | Path) -> tuple[dict[str, Any], str]:
+    """The tables of a recipe, and the folder of its file; none for those that ship."""
     path = Path(name)
     if path.suffix == ".toml" or path.is_file():
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
+            return tomllib.loads(path.read_text(encoding="utf-8")), str(path.resolve().parent)
         except FileNotFoundError:
             words = f"recipe: there is no file {path}; natsel run --list shows the recipes that ship"
             raise ValueError(words) from None
@@ -209,4 +217,4 @@ def _read_toml(name: str | Path) -> dict[str, Any]:
     if str(name) not in known:
         raise ValueError(f"recipe: there is no recipe or file {str(name)!r}; {closest(str(name), known)}")
     shipped = resources.files("natsel.experiments") / "recipes" / f"{name}.toml"
-    return tomllib.loads(shipped.read_text(encoding="utf-8"))
+    return tomllib.loads(shipped.read_text(encoding="utf-8")), ""

@@ -2,18 +2,23 @@
 
     data → model and its training → initial labels → methods × seeds, k labels per round up to a budget
 
-A recipe decides its runs: the same recipe, method and seed choose the same points.
+A recipe decides its runs: the same recipe, method and seed choose the same points. docs/recipes.md lists all keys, and
+a test holds it to the tables of this file.
 """
 
 # ruff: noqa: RUF009  `key` makes a field of a dataclass, not a value that instances share
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from natsel.experiments.recipe.checks import (
     Check,
     Table,
+    any_table,
     each,
     either,
     flag,
@@ -29,7 +34,7 @@ from natsel.experiments.recipe.checks import (
 )
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.results.claims import Claim
-from natsel.models.kinds import KINDS, Option
+from natsel.models.kinds import KINDS, Option, is_import_path, kind_called
 from natsel.plugins import load, load_installed
 
 Counts = int | tuple[int | None, ...] | None
@@ -48,14 +53,20 @@ TRAINING: dict[str, Check] = {
 }
 """The keys of `[training]`: a preset, and fields of `natsel.models.Training` that differ from it."""
 
-_TRANSFORMS: dict[str, dict[str, Check]] = {
+TRANSFORMS: dict[str, dict[str, Check]] = {
     "repeated": {"copies": whole(1), "noise": number(0)},
     "noisy-labels": {"share": number(0, 1)},
     "imbalanced": {"shares": each(number(0, 1))},
     "junk": {"set": text, "count": whole(1)},
 }
-_INITIAL = {"per_class": whole(1), "count": whole(0), "ids": either("published", each(whole(0)))}
-_SOURCES = ("train", "test", "pool", "prior", "stream")
+INITIAL: dict[str, Check] = {
+    "per_class": whole(1),
+    "count": whole(0),
+    "ids": either("published", each(whole(0))),
+}
+_SOURCES = ("train", "test", "pool", "prior", "stream", "given")
+GIVEN = "given"
+"""The kind of a model, and the source of targets, that natsel.compare was handed as values of its process."""
 
 
 def _counts(least: int) -> Check:
@@ -69,8 +80,42 @@ def _counts(least: int) -> Check:
     return check
 
 
-def _classes(value: Any, key: str) -> dict[str, Any]:
-    """New classes, each a list of old ones or "rest"."""
+def _test(value: Any, key: str) -> Any:
+    """Counts, "all", a share of the rows of a file (a number below 1), or another file."""
+    if isinstance(value, str):
+        return None if value == "all" else text(value, key)
+    if isinstance(value, float):
+        if not 0 < value < 1:
+            raise ValueError(f"{key}: expected a share between 0 and 1, a whole number or a file, found {value!r}")
+        return value
+    return _counts(1)(value, key)
+
+
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    """One name, or a list of them."""
+    return (text(value, key),) if isinstance(value, str) else tuple(each(text)(value, key))
+
+
+def _size(value: Any, key: str) -> tuple[int, ...]:
+    """Height and width of pictures."""
+    found = tuple(each(whole(1))(value, key))
+    if len(found) != 2:
+        raise ValueError(f"{key}: expected [height, width], found {value!r}")
+    return found
+
+
+def _home(value: Any, key: str) -> str:
+    """A folder, whose modules can be imported from now on."""
+    found = text(value, key)
+    if found not in sys.path and Path(found).is_dir():
+        sys.path.insert(0, found)
+    return found
+
+
+def _classes(value: Any, key: str) -> Any:
+    """New classes, each a list of old ones or "rest"; or the names of the classes of a file."""
+    if isinstance(value, list | tuple):
+        return tuple(each(text, at_least=2)(value, key))
     if not isinstance(value, Mapping) or len(value) < 2:
         raise ValueError(f"{key}: expected a table of two or more new classes, found {value!r}")
     old: Check = lambda one, where: one if isinstance(one, int) and not isinstance(one, bool) else text(one, where)  # noqa: E731
@@ -97,6 +142,8 @@ def _option(option: Option) -> Check:
         return one_of(*option.choices)
     if option.type is float:
         return number(option.least or 0.0, float("inf") if option.most is None else option.most)
+    if option.type is dict:
+        return any_table
     least = whole(int(option.least or 0))
     return each(least) if option.type is tuple else least if option.type is int else text
 
@@ -110,15 +157,24 @@ def _plugins(value: Any, key: str) -> tuple[str, ...]:
 
 def _model(value: Any, key: str) -> dict[str, Any]:
     load_installed()
-    kinds = {name: {option: _option(one) for option, one in kind.options.items()} for name, kind in KINDS.items()}
-    return kind_table(kinds, value, key, whole_table=False)
+    wanted = value.get("kind") if isinstance(value, Mapping) else None
+    kinds = KINDS | ({wanted: kind_called(wanted)} if isinstance(wanted, str) and is_import_path(wanted) else {})
+    checks = {name: {option: _option(one) for option, one in kind.options.items()} for name, kind in kinds.items()}
+    checks |= {GIVEN: {"text": text}} if wanted == GIVEN else {}
+    return kind_table(checks, value, key, whole_table=False)
+
+
+TARGET_INPUTS: dict[str, Check] = {
+    "from": one_of(*_SOURCES),
+    "rows": either("all", _counts(1)),
+    "prior": each(number(0, 1)),
+    "count": whole(1),
+}
 
 
 def _target_inputs(value: Any, key: str) -> dict[str, Any]:
     """The inputs that predictions are wanted for: where they come from, and how many are drawn for each ask."""
-    keys: dict[str, Check] = {"from": one_of(*_SOURCES), "rows": either("all", _counts(1))}
-    keys |= {"prior": each(number(0, 1)), "count": whole(1)}
-    found = table(keys, value, key, needed=["from"])
+    found = table(TARGET_INPUTS, value, key, needed=["from"])
     source = found["from"]
     if (source == "prior") != ("prior" in found):
         words = "needs the share of each class" if source == "prior" else "is for from = 'prior' only"
@@ -130,22 +186,53 @@ def _target_inputs(value: Any, key: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Data(Table):
-    """Which examples: a set's name, how many of each part (None: all there are), and what is done to them.
+    """Which examples: those of a set, of a file or given, how many of each part (None: all there are), and what is
+    done to them.
 
-    Counts may be lists, one number for each class of the set. `classes` are new classes made of old ones, made after
-    counting; `standardise` gives every feature mean 0 and deviation 1 over the pool; `transforms` change the pool.
+    A `file` is whatever `natsel.data.read_examples` reads, with its `labels`, `inputs`, `ids` and `regression` (and
+    `size` for a folder of pictures); its test part is a share of it, so many rows, or another file. `given` is the
+    fingerprint of what natsel.compare was handed. Counts may be lists, one number for each class of the set. `classes`
+    are new classes made of old ones, made after counting, or the names of the classes of a file; `standardise` gives
+    every feature mean 0 and deviation 1 over the pool; `transforms` change the pool.
     """
 
-    set: str = key(text)
+    set: str = key(text, default="")
+    file: str = key(text, default="")
+    given: str = key(text, default="")
+    labels: str = key(text, default="")
+    inputs: tuple[str, ...] = key(_names, default=())
+    ids: str = key(text, default="")
+    regression: bool = key(flag, default=False)
+    size: tuple[int, ...] = key(_size, default=())
     train: Counts = key(either("all", _counts(1)), default=None)
     validation: Counts = key(_counts(0), default=0)
-    test: Counts = key(either("all", _counts(1)), default=None)
+    test: Counts | float | str = key(_test, default=None)
     seed: int = key(whole(0), default=0)
     standardise: bool = key(flag, default=False)
-    classes: dict[str, Any] | None = key(_classes, default=None)
+    classes: dict[str, Any] | tuple[str, ...] | None = key(_classes, default=None)
     transforms: tuple[dict[str, Any], ...] = key(
-        each(lambda value, key: kind_table(_TRANSFORMS, value, key, whole_table=True), at_least=0), default=()
+        each(lambda value, key: kind_table(TRANSFORMS, value, key, whole_table=True), at_least=0), default=()
     )
+
+    @classmethod
+    def from_table(cls, found: Any, where: str = "data") -> Self:
+        """From a table that names one source."""
+        made = super().from_table(found, where)
+        sources = [name for name in ("set", "file", GIVEN) if getattr(made, name)]
+        if not sources:
+            raise ValueError(f'{where}.set: the recipe does not say; add it, or file = "…" for a file of your own')
+        if len(sources) > 1:
+            raise ValueError(f"{where}.{sources[1]}: found beside {sources[0]}; name one of them")
+        of_files = {name: bool(getattr(made, name)) for name in ("labels", "inputs", "ids", "regression", "size")}
+        of_files |= {"test": isinstance(made.test, float | str), "classes": isinstance(made.classes, tuple)}
+        for name in (name for name, used in of_files.items() if used and not made.file):
+            raise ValueError(f"{where}.{name}: found {found[name]!r}, which is for a file; take it out, or name a file")
+        return made
+
+    @property
+    def name(self) -> str:
+        """What messages call the data."""
+        return self.set or Path(self.file).name or "the pool"
 
 
 @dataclass(frozen=True)
@@ -158,9 +245,9 @@ class Initial(Table):
     @classmethod
     def from_table(cls, found: Any, where: str = "initial") -> Self:
         """From a table with one key, which is `how`."""
-        values = table(_INITIAL, found, where)
+        values = table(INITIAL, found, where)
         if len(values) != 1:
-            raise ValueError(f"{where}: expected one of {', '.join(_INITIAL)}, found {sorted(values) or 'none'}")
+            raise ValueError(f"{where}: expected one of {', '.join(INITIAL)}, found {sorted(values) or 'none'}")
         return cls(*values.popitem())
 
     def as_table(self) -> dict[str, Any]:
@@ -176,13 +263,15 @@ class Recipe(Table):
     wanted, where a method asks; `junk` says what becomes of points nobody can label: set aside ("reject"), or shown to
     the model as belonging to no class ("expose"); `budget_counts` says whether the budget is one of "labels", which
     junk costs nothing of, or of "queries", which it uses up; `claims` are what the runs are expected to show; `plugins`
-    are modules that bring methods and kinds of model of their own.
+    are modules that bring methods and kinds of model of their own; `home` is the folder where relative paths start and
+    where modules may lie, that of the recipe's file.
 
     >>> found = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
     >>> Recipe.from_table(found).methods[0].label
     'bald'
     """
 
+    home: str = key(_home, default="")
     plugins: tuple[str, ...] = key(_plugins, default=())
     name: str = key(folder_name)
     about: str = key(text, default="")
@@ -190,7 +279,7 @@ class Recipe(Table):
     budget: int = key(whole(1))
     seeds: tuple[int, ...] = key(_seeds, default=(0, 1, 2), always=True)
     methods: tuple[Contender, ...] = key(each(Contender.from_table))
-    targets: tuple[float, ...] = key(each(number(0, 1)), default=())
+    targets: tuple[float, ...] = key(each(number(0)), default=())
     candidates: int | None = key(either("all", whole(1)), default=None, always=True)
     initial: Initial = key(Initial.from_table, default=Initial(), always=True)
     data: Data = key(Data.from_table)
@@ -215,3 +304,12 @@ class Recipe(Table):
         start = self.initial.value if self.initial.how == "count" else 0
         if start >= self.budget:
             raise ValueError(f"budget: {self.budget} labels are no more than the {start} it starts with; raise it")
+
+    def path(self, name: str) -> Path:
+        """Where a file that the recipe names lies: relative to its home.
+
+        >>> Recipe.from_table({"home": "/a", "name": "a", "data": {"file": "b.csv"}, "model": {"kind": "forest"},
+        ...                    "methods": ["bald"], "budget": 20}).path("b.csv").as_posix()
+        '/a/b.csv'
+        """
+        return Path(self.home, os.path.expanduser(name))

@@ -78,11 +78,13 @@ def split(epistemic: float, aleatoric: float, most: float) -> str:
 def duration(seconds: float) -> str:
     """A time in words.
 
-    >>> duration(0.0042), duration(3.25), duration(75), duration(7300)
-    ('4.2 ms', '3.2 s', '1 min 15 s', '2 h 01 min')
+    >>> duration(0.0042), duration(0.28), duration(3.25), duration(75), duration(7300)
+    ('4.2 ms', '280 ms', '3.2 s', '1 min 15 s', '2 h 01 min')
     """
-    if seconds < 1:
+    if seconds < 0.01:
         return f"{1000 * seconds:.2g} ms"
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     whole = round(seconds)

@@ -75,9 +75,9 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 def chart(lines: Sequence[Line], axes: Axes, label: str) -> str:
     """A chart twice over, wide and narrow; the style sheet shows the one that fits the window."""
-    wide = _chart(lines, axes, label, Frame(), "wide")
+    wide = drawing(lines, axes, label, Frame(), "wide")
     narrow = Frame(width=360, height=300, margins=(30, 14, 42, 38))
-    return wide + _chart(lines, axes, label, narrow, "narrow")
+    return wide + drawing(lines, axes, label, narrow, "narrow")
 
 
 def small_chart(
@@ -85,7 +85,7 @@ def small_chart(
 ) -> str:
     """A chart for a grid of several, which share the scale that holds the lines `scale` where these are given."""
     frame = Frame(width=width, height=100 + 0.4 * width, margins=(28, 12, 38, 38))
-    return _chart(lines, axes, label, frame, "small", scale)
+    return drawing(lines, axes, label, frame, "small", scale)
 
 
 def line_chart(lines: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str) -> str:
@@ -107,7 +107,8 @@ def line_chart(lines: Mapping[str, Sequence[tuple[float, float]]], x: str, y: st
     return f'<div class="card">{chart(drawn, axes, f"{y} over {x}: {spoken}.")}</div>'
 
 
-def _chart(lines: Sequence[Line], axes: Axes, label: str, blank: Frame, kind: str, scale: Sequence[Line] = ()) -> str:
+def drawing(lines: Sequence[Line], axes: Axes, label: str, blank: Frame, kind: str, scale: Sequence[Line] = ()) -> str:
+    """One chart in a frame. `kind` is "wide", "narrow" or "small" in a page, "figure" in a file of its own."""
     lines, scale = ([line for line in some if len(line.bands.sizes)] for some in (lines, scale))
     if not lines:
         return '<p class="quiet">Nothing has been measured yet.</p>' if kind != "narrow" else ""
@@ -117,8 +118,9 @@ def _chart(lines: Sequence[Line], axes: Axes, label: str, blank: Frame, kind: st
     parts += [_band(line, frame) for line in baseline_first]
     parts += [_thin(line, frame) for line in baseline_first]
     parts += [_median(line, frame, number, len(lines)) for number, line in enumerate(baseline_first)]
-    if kind == "wide":
+    if kind in ("wide", "figure"):
         parts.append(_names(lines, frame))
+    if kind == "wide":
         parts.append(_readings(lines, frame, axes))
     return (
         f'<svg class="chart {kind}" viewBox="0 0 {frame.width:g} {frame.height:g}" role="img"'
@@ -144,13 +146,13 @@ def _axes(frame: Frame, axes: Axes, kind: str) -> str:
     parts = []
     left, right = frame.at(frame.x[0], 0)[0], frame.at(frame.x[1], 0)[0]
     floor = frame.at(0, frame.y[0])[1]
-    for value in ticks(*frame.y, about=6 if kind == "wide" else 4):
+    for value in ticks(*frame.y, about=6 if kind in ("wide", "figure") else 4):
         y = frame.at(0, value)[1]
         parts.append(f'<path class="grid" d="M{left:.1f},{y:.1f}H{right:.1f}"/>')
         parts.append(
             f'<text class="tick" x="{left - 8:.1f}" y="{y + 4:.1f}" text-anchor="end">{axes.number(value)}</text>'
         )
-    for value in ticks(*frame.x, about=8 if kind == "wide" else 4):
+    for value in ticks(*frame.x, about=8 if kind in ("wide", "figure") else 4):
         x = frame.at(value, 0)[0]
         parts.append(f'<path class="axis" d="M{x:.1f},{floor:.1f}v5"/>')
         parts.append(f'<text class="tick" x="{x:.1f}" y="{floor + 19:.1f}" text-anchor="middle">{value:g}</text>')
@@ -248,11 +250,12 @@ def _tip(lines: Sequence[Line], size: float, x: float, frame: Frame, axes: Axes)
         y = top + 21 + number * row
         bands = line.bands
         middle, lower, upper = (axes.number(float(part[at])) for part in (bands.median, bands.lower, bands.upper))
+        spread = f"{lower} – {upper}" if bands.lower[at] < bands.upper[at] else ""  # one run has none
         parts.append(
             f'<g class="{line.style}">{marker(line.place, box + 15, y - 4)}'
             f'<text x="{box + 25:.1f}" y="{y:.1f}">{escape(short(line.name))}</text>'
             f'<text x="{box + width - 92:.1f}" y="{y:.1f}" text-anchor="end" class="middle">{middle}</text>'
-            f'<text x="{box + width - 10:.1f}" y="{y:.1f}" text-anchor="end" class="quiet">{lower} – {upper}</text></g>'
+            f'<text x="{box + width - 10:.1f}" y="{y:.1f}" text-anchor="end" class="quiet">{spread}</text></g>'
         )
     return "".join(parts)
 

@@ -29,14 +29,18 @@ def page(title: str, header: str, sections: Sequence[tuple[str, str, str]], plac
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str, classes: Sequence[str] = ()) -> str:
-    """A table of ready HTML cells; the first cell of a row is its heading. `classes` are those of the rows."""
+    """A table of ready HTML cells; the first cell of a row is its heading. `classes` are those of the rows.
+
+    It scrolls sideways where the window is narrow; one of many columns then says so above.
+    """
+    many = '<p class="sideways" aria-hidden="true">More columns: scroll sideways →</p>' if len(head) > 4 else ""
     top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     lines = []
     for number, (first, *rest) in enumerate(rows):
         kind = f' class="{classes[number]}"' if classes else ""
         lines.append(f'<tr{kind}><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>')
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f'{many}<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 

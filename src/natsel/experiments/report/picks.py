@@ -37,11 +37,14 @@ def picks(experiment: Experiment, places: dict[str, int | None]) -> str:
         return ""
     legend = ""
     if scale:
-        legend = (
-            '<p class="quiet legend"><span class="split"><i class="epistemic" style="width:100%"></i></span> epistemic:'
-            ' a label can remove it <span class="split"><i class="aleatoric" style="width:100%"></i></span> aleatoric:'
-            f" noise, it stays. A full bar is {scale:.2g} nats.</p>"
+        entries = "".join(
+            f'<span class="entry"><span class="split"><i class="{part}" style="width:100%"></i></span>{words}</span>'
+            for part, words in (
+                ("epistemic", "epistemic: a label can remove it"),
+                ("aleatoric", "aleatoric: noise, it stays"),
+            )
         )
+        legend = f'<p class="quiet legend">{entries}<span>A full bar is {scale:.2g} nats.</span></p>'
     return legend + "".join(blocks)
 
 
@@ -69,15 +72,16 @@ class _Gallery:
             bar = split(batch.epistemic[number], batch.aleatoric[number], self.scale)
         if isinstance(thumbnail, str):
             return f"<li><span>{escape(thumbnail)}</span> <b>{escape(label)}</b> {bar}</li>"
-        return f'<li title="id {id}">{self._picture(thumbnail, id, label)}<b>{escape(label)}</b>{bar}</li>'
+        return f'<li title="id {escape(str(id))}">{self._picture(thumbnail, id, label)}<b>{escape(label)}</b>{bar}</li>'
 
-    def _picture(self, thumbnail: np.ndarray[Any, Any] | None, id: int, label: str) -> str:
+    def _picture(self, thumbnail: np.ndarray[Any, Any] | None, id: int | str, label: str) -> str:
         if thumbnail is not None:
             content = png(shrunk(thumbnail, _SIDE))
             if len(content) <= self.left:
                 self.left -= len(content)
-                return f'<img src="{data_address("image/png", content)}" alt="{escape(label) or "picture"}, id {id}">'
-        return f'<span class="id">id {id}</span>'
+                words = f"{escape(label) or 'picture'}, id {escape(str(id))}"
+                return f'<img src="{data_address("image/png", content)}" alt="{words}">'
+        return f'<span class="id">id {escape(str(id))}</span>'
 
     def _name(self, label: float | None) -> str:
         classes = self.experiment.classes

@@ -50,9 +50,9 @@ def _page(
     parts: Sequence[Section],
     places: Sequence[int | None],
 ) -> str:
+    headline_of_all = f'<p class="headline">{escape(counted(verdicts))}</p>' if verdicts else ""
     header = (
-        f'<p class="eyebrow">natsel report</p><h1>{escape(str(document["name"]))}</h1>'
-        f'<p class="headline">{escape(counted(verdicts))}</p>'
+        f'<p class="eyebrow">natsel report</p><h1>{escape(str(document["name"]))}</h1>{headline_of_all}'
         f'<p class="about">{escape(str(document.get("about", "")))}</p>{facts}'
     )
     shown = [part for part in (("claims", "Claims", sections.claims(verdicts)), *parts) if part[2]]

@@ -60,9 +60,9 @@ def curves(experiment: Experiment, places: Places) -> str:
     if not experiment.curves:
         return "<p>Nothing has been measured yet.</p>"
     metric = experiment.metric
-    lines = _lines(experiment, places, metric)
+    lines = lines_of(experiment, places, metric)
     levels = [(level, f"target {summary.level(metric, level)}") for level in summary.targets(experiment)]
-    axes = _axes(metric, levels)
+    axes = axes_of(metric, levels)
     boxes = "".join(
         f'<label><input type="checkbox" id="show-{"base" if place is None else place}" checked>'
         f"{key(place)}{escape(method)}</label>"
@@ -81,11 +81,11 @@ def curves(experiment: Experiment, places: Places) -> str:
 
 def main_chart(experiment: Experiment, places: Places, metric: str) -> str:
     """A metric of all methods in one chart, without what else a report says about them; empty where it is unknown."""
-    lines = _lines(experiment, places, metric)
+    lines = lines_of(experiment, places, metric)
     if not any(line.runs for line in lines):
         return ""
     legend = "".join(f"<li>{key(place)}{escape(method)}</li>" for method, place in places.items())
-    drawing = chart(_without_runs(lines), _axes(metric), _spoken(lines, metric))
+    drawing = chart(_without_runs(lines), axes_of(metric), _spoken(lines, metric))
     return f'<div class="card"><ul class="swatches">{legend}</ul>{drawing}</div>'
 
 
@@ -110,7 +110,7 @@ def labels(experiment: Experiment, places: Places) -> str:
         classes.append(style(place))
     words = (
         "<p>The first number of labels at which a run reaches the target: the median over seeds, and below it the"
-        " quartiles. “&gt;300” means that it was not reached with 300 labels.</p>"
+        f" quartiles.{_not_reached(rows)}</p>"
     )
     body = f'<div class="card">{table(head, cells, "Labels needed for each target", classes)}</div>'
     return words + body + (_fine_print(rows) if compared else "")
@@ -174,7 +174,8 @@ def time(experiment: Experiment, places: Places) -> str:
     return f'{words}<div class="card"><ul class="swatches">{swatches}</ul>{body}</div>'
 
 
-def _lines(experiment: Experiment, places: Places, metric: str) -> list[Line]:
+def lines_of(experiment: Experiment, places: Places, metric: str) -> list[Line]:
+    """The line of each method: quartiles over its runs, and the runs."""
     lines = []
     for method, place in places.items():
         runs: list[Run] = [(run.sizes, run.metrics[metric]) for run in experiment.of(method) if metric in run.metrics]
@@ -182,7 +183,8 @@ def _lines(experiment: Experiment, places: Places, metric: str) -> list[Line]:
     return lines
 
 
-def _axes(metric: str, levels: Sequence[tuple[float, str]] = ()) -> Axes:
+def axes_of(metric: str, levels: Sequence[tuple[float, str]] = ()) -> Axes:
+    """Axes for a metric over labels."""
     if is_share(metric):
         return Axes("labels", f"{metric} (%)", lambda value: f"{100 * value:.1f}".removesuffix(".0"), levels)
     unit = " (nats)" if metric == "nll" else ""
@@ -213,10 +215,10 @@ def _other_metrics(experiment: Experiment, places: Places) -> str:
     names = dict.fromkeys(name for run in experiment.curves for name in run.metrics if name != experiment.metric)
     figures = []
     for name in names:
-        lines = _without_runs(_lines(experiment, places, name))
+        lines = _without_runs(lines_of(experiment, places, name))
         if any(len(line.bands.sizes) for line in lines):
             figures.append(
-                f'<figure class="card">{small_chart(lines, _axes(name), _spoken(lines, name), width=360)}</figure>'
+                f'<figure class="card">{small_chart(lines, axes_of(name), _spoken(lines, name), width=360)}</figure>'
             )
     return f'<h3>Also measured</h3><div class="panels two">{"".join(figures)}</div>' if figures else ""
 
@@ -254,9 +256,18 @@ def _needed(row: summary.Row) -> str:
 def _saving(row: summary.Row) -> str:
     if row.saved is None:
         return "–"
-    median = summary.share(row.saved.median)
-    below = "" if median == "unknown" or row.saved.pairs == 1 else summary.span(row.saved.interval or row.saved.seeds)
-    return f"<b>{_tied(median)}</b><small>{_tied(below)}</small>"
+    share = summary.share(row.saved.share)
+    below = "" if share == "unknown" or row.saved.pairs == 1 else summary.span(row.saved.interval or row.saved.seeds)
+    return f"<b>{_tied(share)}</b><small>{_tied(below)}</small>"
+
+
+def _not_reached(rows: Sequence[summary.Row]) -> str:
+    """What a number behind > means, with one that the table shows; nothing where it shows none."""
+    bounds = [part for row in rows for part in (row.needed[1], row.needed[2], row.needed[0]) if not part.exact]
+    if not bounds:
+        return ""
+    shown = summary.labels(bounds[0])
+    return f" “{escape(shown)}” means that it was not reached with {shown.removeprefix('>')} labels."
 
 
 def _tied(text: str) -> str:
@@ -267,16 +278,16 @@ def _fine_print(rows: Sequence[summary.Row]) -> str:
     saved = [row.saved for row in rows if row.saved is not None]
     pairs = sorted(one.pairs for one in saved if one.pairs > 1)
     text = (
-        f"Saved: 1 − labels of the method / labels of {BASELINE}, seed by seed; the median over seeds. A run that"
-        " ends before the target counts as needing more than it had, so some savings are bounds."
+        f"Saved: 1 − labels of the method / labels of {BASELINE}, from the two medians. A run that ends before the"
+        " target counts as needing more than it had, so some savings are bounds."
     )
     if pairs and pairs[-1] >= ENOUGH:
-        text += " Below it an interval that holds the true median 95 % of the time or more."
+        text += " Below it a 95 % interval: a bootstrap over seeds, drawn in pairs."
     if pairs and pairs[0] < ENOUGH:
-        held = f"{100 * (1 - 2 ** (1 - pairs[0])):.0f} % of the time"
         text += " Below it" if pairs[-1] < ENOUGH else f" For fewer than {ENOUGH} seeds it is"
-        text += f" the least and the greatest of the seeds: {pairs[0]} hold the true median between them {held},"
-        text += " too few for a 95 % interval."
+        text += (
+            f" the least and the greatest saving of a single seed: {pairs[0]} seeds are too few for a 95 % interval."
+        )
     methods = len({row.method for row in rows if row.saved is not None})
     if methods > 1:
         text += f" The sentence at the top names the best of {methods} methods; being the best is partly luck."

@@ -85,7 +85,7 @@ class Curve:
             object.__setattr__(self, name, columns)
 
     @property
-    def acquired(self) -> tuple[int, ...]:
+    def acquired(self) -> tuple[int | str, ...]:
         """Ids that the method picked, in order, without the initial set."""
         return tuple(id for batch in self.batches for id in batch.ids)
 
@@ -122,7 +122,7 @@ class Experiment:
     targets: Sequence[float] = ()
     pool: int | None = None
     candidates: int | None = None
-    thumbnails: Mapping[int, Thumbnail] = field(default_factory=dict)
+    thumbnails: Mapping[int | str, Thumbnail] = field(default_factory=dict)
     notes: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     command: str = ""

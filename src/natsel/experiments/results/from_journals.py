@@ -4,6 +4,7 @@ The journals are the truth; beside them `recipe.json` says what was wanted and `
 the pool holds junk, the curves have a metric `junk`: which part of all picks made with up to so many labels it was.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import judged
 from natsel.experiments.results.experiment import Batch, Curve, Experiment, Thumbnail
+from natsel.experiments.running.data_source import Given, load_data
 from natsel.experiments.running.folder import journal_path, read_document, read_object, read_outcome
 from natsel.store import Ask, Journal, Round
 
 
-def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experiment:
-    """What the runs in a folder have come to so far; thumbnails are left out where the data are not at hand."""
+def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given | None = None) -> Experiment:
+    """What the runs in a folder have come to so far; thumbnails are left out where the data are not at hand.
+
+    `given` has the values that natsel.compare made the runs with.
+    """
     folder = Path(folder)
     document = read_document(folder)
     recipe = Recipe.from_table(document["recipe"])
@@ -34,7 +39,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True) -> Experimen
     curves = [curve for curve in curves if curve.sizes]
     if not curves:
         raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
-    pictures, note = _thumbnails(recipe, curves) if thumbnails else ({}, "")
+    pictures, note = _thumbnails(recipe, curves, given) if thumbnails else ({}, "")
     last = document["runs"][-1] if document.get("runs") else {}
     experiment = Experiment(
         name=recipe.name,
@@ -79,7 +84,7 @@ def _curve(path: Path, contender: Contender, seed: int, junk: bool) -> Curve:
     )
 
 
-def _junk(rounds: list[Round], junk_ids: list[int], sizes: list[int]) -> list[float]:
+def _junk(rounds: list[Round], junk_ids: Sequence[int | str], sizes: list[int]) -> list[float]:
     """Which part of the picks was junk, of all batches chosen with up to so many labels."""
     from natsel.learning import junk_share
 
@@ -94,7 +99,7 @@ def _counted(recipe: Recipe) -> str:
     return f"Runs end after {recipe.budget} queries, which junk uses up as well: the more of it, the fewer labels."
 
 
-def _batch(ask: Ask, values: dict[int, int | float]) -> Batch:
+def _batch(ask: Ask, values: Mapping[int | str, int | float]) -> Batch:
     def column(name: str) -> list[float]:
         found = [getattr(pick, name) for pick in ask.picks]
         return [] if None in found else found
@@ -109,26 +114,34 @@ def _batch(ask: Ask, values: dict[int, int | float]) -> Batch:
     )
 
 
-def _thumbnails(recipe: Recipe, curves: list[Curve]) -> tuple[dict[int, Thumbnail], str]:
+def _thumbnails(recipe: Recipe, curves: list[Curve], given: Given | None) -> tuple[dict[Any, Thumbnail], str]:
     """Pictures or texts of what was picked; ids of copies lead back to the row they were made from."""
-    from natsel.data import load
+    from natsel.experiments.running.build import copies_apart, ids_of
 
     try:
-        data = load(recipe.data.set)
+        data = load_data(recipe, given)
     except ValueError as absent:
-        return {}, f"What was picked is shown by number, because the data are not at hand ({absent})."
+        return {}, f"What was picked is shown by its id, because the data are not at hand ({absent})."
     if data.kind == "table":
         return {}, ""
-    inputs, rows = data.train.inputs, len(data.train)
-    copies = max((int(one.get("copies", 1)) for one in recipe.data.transforms), default=1)
+    id_of_row = ids_of(data.train)
+    row_of_id = {id: row for row, id in enumerate(id_of_row.tolist())}
     picked = {id for curve in curves for id in (*curve.initial.ids, *curve.acquired)}
-    junk = {id for id in picked if id >= rows * copies}
+    if id_of_row.dtype.kind == "i":
+        span = copies_apart(id_of_row)
+        copies = max((int(one.get("copies", 1)) for one in recipe.data.transforms), default=1)
+        numbers = {id for id in picked if isinstance(id, int)}
+        junk = {id for id in numbers if id >= span * copies}
+        row_of_id |= {id: row_of_id[id % span] for id in numbers - junk}
+    else:
+        junk = set()
+    shown = {id: data.train.inputs[row_of_id[id]] for id in picked - junk}
     if data.kind == "text":
-        return {id: str(inputs[id % rows]) for id in picked - junk}, ""
-    return {id: _bytes(np.asarray(inputs[id % rows])) for id in picked - junk} | _junk_pictures(recipe, junk), ""
+        return {id: str(text) for id, text in shown.items()}, ""
+    return {id: _bytes(np.asarray(one)) for id, one in shown.items()} | _junk_pictures(recipe, junk), ""
 
 
-def _junk_pictures(recipe: Recipe, ids: set[int]) -> dict[int, Thumbnail]:
+def _junk_pictures(recipe: Recipe, ids: set[Any]) -> dict[Any, Thumbnail]:
     """Pictures from another set, which have no row in this one: they are found in the pool as it was made. None where
     that set is not at hand.
     """

@@ -19,6 +19,7 @@ from natsel.experiments.results.claims import Claim, Verdicts, counted, judged_a
 from natsel.experiments.results.experiment import Experiment
 from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.summary import Row, headline, table
+from natsel.experiments.running.data_source import Given
 from natsel.experiments.running.folder import read_plan, write_json
 from natsel.experiments.studies import STUDIES
 
@@ -46,8 +47,10 @@ class Published:
         return found | ({"findings": dict(self.findings)} if self.findings else {})
 
 
-def publish(folder: str | Path, out: str | Path | None = None) -> Published:
-    """Read the runs in a folder and write their report there, or to `out`."""
+def publish(
+    folder: str | Path, out: str | Path | None = None, *, given: Mapping[str, Given] | None = None
+) -> Published:
+    """Read the runs in a folder and write their report there, or to `out`; `given` are the values of `run_plan`."""
     folder = Path(folder)
     page = folder / "report.html" if out is None else Path(out)
     document = read_plan(folder)
@@ -56,7 +59,8 @@ def publish(folder: str | Path, out: str | Path | None = None) -> Published:
     variants, refusals = {}, []
     for name in document["variants"]:
         try:
-            variants[name] = _publish_experiment(folder / name, folder / name / "report.html" if name else page)
+            place = folder / name / "report.html" if name else page
+            variants[name] = _publish_experiment(folder / name, place, (given or {}).get(name))
         except ValueError as reason:  # a variant may not be measured yet
             refusals.append(reason)
     if not variants:
@@ -69,11 +73,12 @@ def publish(folder: str | Path, out: str | Path | None = None) -> Published:
     verdicts = [*(one.as_dict() for one in across), *own]
     _write(page, plan_page(document, experiments, verdicts))
     write_json(folder / "claims.json", verdicts)
-    return Published(document["name"], page, counted(verdicts), verdicts, variants=variants)
+    sentence = counted(verdicts) if verdicts else "\n".join(f"{name}: {one.sentence}" for name, one in variants.items())
+    return Published(document["name"], page, sentence, verdicts, variants=variants)
 
 
-def _publish_experiment(folder: Path, page: Path) -> Published:
-    experiment = read_experiment(folder)
+def _publish_experiment(folder: Path, page: Path, given: Given | None) -> Published:
+    experiment = read_experiment(folder, given=given)
     _write(page, report(experiment))
     write_json(folder / "experiment.json", experiment.numbers())
     if experiment.claims:
@@ -122,7 +127,7 @@ def _row(row: Row) -> dict[str, Any]:
         "at_least": [part.low for part in row.needed],
         "reached": row.reached,
         "runs": row.runs,
-        "saved": None if saved is None else _ends(saved.median),
+        "saved": None if saved is None else _ends(saved.share),
         "interval": None if saved is None or saved.interval is None else _ends(saved.interval),
     }
 

@@ -4,8 +4,9 @@
     → one scale → new classes → transforms of the pool
 
 The split follows from the recipe alone, so that all methods and seeds see the same pool; the initial labels follow
-from the seed, so that all methods of a seed start alike. Ids are row numbers of the training set; copy c of row r is
-r + c · (rows of the set), as in the published logs of Repeated-MNIST; junk from another set is numbered after them.
+from the seed, so that all methods of a seed start alike. Ids are row numbers of the training set or of the user's file,
+or the ids of a pool that was given; copy c of row r is r + c · (rows of the set), as in the published logs of
+Repeated-MNIST; junk from another set is numbered after them.
 """
 
 from dataclasses import dataclass, replace
@@ -14,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from natsel.data import Examples, Pool
-from natsel.experiments.recipe.recipe import Counts, Recipe
-from natsel.models.kinds import KINDS, DataFacts
+from natsel.experiments.recipe.recipe import GIVEN, Counts, Recipe
+from natsel.experiments.running.data_source import Array, Given, load_data
+from natsel.models.kinds import DataFacts, kind_called
 from natsel.seeds import derive
 
-Array = np.ndarray[Any, Any]
+_LOOKED_AT = 256
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,14 @@ class Setting:
     original: Array | None = None
     """The classes of the pool before new ones were made of them."""
 
+    @property
+    def regression(self) -> bool:
+        """Whether labels are real numbers."""
+        return bool(np.asarray(self.examples.labels).dtype.kind == "f")
+
     def pool(self) -> Pool:
         """A pool for one job: pools remember labels."""
-        return Pool.of(self.examples, ids=self.ids)
+        return Pool.with_answers(self.examples, ids=self.ids)
 
     def on(self, device: str | None) -> "Setting":
         """The same with the pool's inputs on an accelerator, so that no round has to carry them there."""
@@ -51,34 +58,34 @@ class Setting:
         return replace(self, examples=replace(self.examples, inputs=torch.as_tensor(self.examples.inputs).to(device)))
 
 
-def build_data(recipe: Recipe) -> Setting:
+def build_data(recipe: Recipe, given: Given | None = None) -> Setting:
     """Load and split the recipe's data, give them their scale and classes, then transform the pool."""
-    from natsel.data import load
-
-    try:
-        data = load(recipe.data.set)
-    except ValueError as reason:
-        raise ValueError(f"data.set: {str(reason).removeprefix('name: ')}") from None
+    data = load_data(recipe, given)
     rows = len(data.train)
+    id_of_row = ids_of(data.train)
     order = np.random.default_rng(derive(recipe.data.seed, "split")).permutation(rows)
-    aside = np.isin(order, _published(recipe)) if recipe.initial.how == "ids" else np.zeros(rows, dtype=bool)
+    aside = np.isin(id_of_row[order], _published(recipe)) if recipe.initial.how == "ids" else np.zeros(rows, dtype=bool)
     start, rest = order[aside], order[~aside]
     validation, rest = _validation(recipe, data, rest)
-    test = _random_part(data.test, recipe.data.test, derive(recipe.data.seed, "test"), "data.test")
+    wanted: Any = recipe.data.test if recipe.data.set else None  # of other sources it was the test part from the start
+    test = _random_part(data.test, wanted, derive(recipe.data.seed, "test"), "data.test")
     targets, rest = _targets(recipe, data.train, test, rest)
     chosen = np.sort(np.concatenate([start, _pool_rows(recipe, data.train, start, rest)]))
     examples = replace(data.train[chosen], masks={"row": chosen})
     parts: dict[str, Any] = {"pool": examples, "validation": validation, "test": test, "targets": targets}
     if recipe.data.standardise:
         parts = _standardised(parts, data.kind)
-    if recipe.data.classes is not None:
+    if isinstance(recipe.data.classes, dict):
         parts = _regrouped(parts, recipe.data.classes)
     examples = _transformed_all(recipe, parts["pool"])
     row_N = np.asarray(examples.masks["row"])
     copy_N = np.asarray(examples.masks.get("copy", np.zeros_like(row_N)))
     junk_N = np.asarray(examples.masks.get("junk", np.zeros(len(row_N), dtype=bool)))
-    ids = row_N + copy_N * rows
-    ids[junk_N] = rows * (1 + copy_N.max(initial=0)) + np.arange(junk_N.sum())
+    ids = id_of_row[row_N]
+    if ids.dtype.kind == "i":
+        span = copies_apart(id_of_row)
+        ids = ids + copy_N * span
+        ids[junk_N] = span * (1 + copy_N.max(initial=0)) + np.arange(junk_N.sum())
     return Setting(
         examples=replace(examples, masks={}),
         ids=ids,
@@ -114,20 +121,34 @@ def initial_ids(recipe: Recipe, setting: Setting, seed: int) -> Array:
     return np.asarray(ids[np.concatenate([order[labels[order] == one][: recipe.initial.value] for one in known])])
 
 
-def build_model(recipe: Recipe, setting: Setting, device: str | None = None) -> Any:
+def ids_of(train: Examples) -> Array:
+    """The id of each training row: its mask `ids`, else its number."""
+    return np.asarray(train.masks.get("ids", np.arange(len(train))))
+
+
+def copies_apart(id_of_row: Array) -> int:
+    """What the ids of two copies of a row differ by."""
+    return int(id_of_row.max(initial=-1)) + 1
+
+
+def build_model(recipe: Recipe, setting: Setting, device: str | None = None, given: Given | None = None) -> Any:
     """A model as the recipe describes it, not fitted yet; one that cannot read the data is refused."""
     facts = DataFacts(
-        name=recipe.data.set,
+        name=recipe.data.name,
         kind=setting.kind,
-        inputs_shape=tuple(setting.examples.inputs.shape[1:]),
-        classes=setting.examples.n_classes,
+        inputs_shape=np.shape(setting.examples.inputs[:1])[1:],
+        classes=0 if setting.regression else setting.examples.n_classes,
         scale=setting.scale,
         texts=setting.examples.inputs if setting.kind == "text" else None,
         training=build_training(recipe),
         device=device,
     )
+    if recipe.model["kind"] == GIVEN:
+        if given is None:
+            raise ValueError("model.kind: natsel.compare was given a model that only its process had; call it again")
+        return given.model(facts)
     options = {name: value for name, value in recipe.model.items() if name != "kind"}
-    return KINDS[recipe.model["kind"]].build(options, facts)
+    return kind_called(recipe.model["kind"]).build(options, facts)
 
 
 def build_training(recipe: Recipe) -> Any:
@@ -185,7 +206,7 @@ def _published(recipe: Recipe) -> Array:
     if recipe.initial.value is not None:
         return np.array(recipe.initial.value, dtype=np.int64)
     if recipe.data.set != "mnist":
-        raise ValueError(f"initial.ids: no published rows are known for {recipe.data.set}; list some or use per_class")
+        raise ValueError(f"initial.ids: no published rows are known for {recipe.data.name}; list some or use per_class")
     from natsel.data.transforms import MNIST_INITIAL
 
     return np.array(MNIST_INITIAL, dtype=np.int64)
@@ -200,7 +221,7 @@ def _validation(recipe: Recipe, data: Any, rest: Array) -> tuple[Examples | None
         seed = derive(recipe.data.seed, "validation")
         return _random_part(data.validation, count, seed, "data.validation"), rest
     if isinstance(count, int) and count >= len(rest):
-        raise ValueError(f"data.validation: asked for {count} of {len(rest)} rows of {recipe.data.set}; ask for fewer")
+        raise ValueError(f"data.validation: asked for {count} of {len(rest)} rows of {recipe.data.name}; ask for fewer")
     chosen, rest = _rows(rest, data.train, count, "data.validation")
     return data.train[np.sort(chosen)], rest
 
@@ -229,7 +250,7 @@ def _pool_rows(recipe: Recipe, train: Examples, start: Array, rest: Array) -> Ar
     if count > len(rest):
         beside = len(train) - len(start) - len(rest)
         raise ValueError(
-            f"data.train: asked for {wanted} rows of {recipe.data.set}, which has {len(start) + len(rest)}"
+            f"data.train: asked for {wanted} rows of {recipe.data.name}, which has {len(start) + len(rest)}"
             f" beside {beside} for validation and targets; ask for fewer"
         )
     return rest[:count]
@@ -283,8 +304,11 @@ def _transformed(examples: Examples, transform: dict[str, Any], seed: int) -> Ex
 
 
 def _scale(pictures: Any) -> tuple[float, float]:
-    """Mean and standard deviation in [0, 1], by the counts of the 256 values where pictures are bytes."""
-    pixels = np.asarray(pictures)
+    """Mean and standard deviation in [0, 1], by the counts of the 256 values where pictures are bytes.
+
+    Of pictures that are read from files when they are asked for, some at the beginning have to do.
+    """
+    pixels = np.asarray(pictures if isinstance(pictures, np.ndarray) else pictures[:_LOOKED_AT])
     if pixels.dtype != np.uint8:
         return round(float(pixels.mean()), 4), round(float(pixels.std()), 4)
     counts = np.bincount(pixels.reshape(-1), minlength=256) / pixels.size

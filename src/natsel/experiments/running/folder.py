@@ -1,7 +1,7 @@
 """The folder of an experiment: which jobs it holds, which have ended, and that it belongs to one recipe.
 
 More methods, more seeds, other targets and a larger budget may come later; anything else that decides a run may not
-change, or curves of different experiments would stand side by side.
+change, or curves of different experiments would stand side by side. Files of data may move, but must hold the same.
 """
 
 import json
@@ -16,10 +16,11 @@ from typing import Any
 
 from natsel.containers import atomically
 from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.running.data_source import data_files, fingerprints
 from natsel.provenance import versions
 
-_FREE = ("name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
-_SQLITE = b"SQLite format 3\0"  # how a database begins
+_FREE = ("home", "name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
+_PATHS = ("file", "test", "labels", "ids")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ def read_document(folder: Path) -> dict[str, Any]:
     """What `recipe.json` holds: the recipe, versions and commands."""
     path = folder / "recipe.json"
     if not path.is_file():
-        raise ValueError(f"folder: {_found_instead(folder)}; name the folder of an experiment, which natsel run makes")
+        raise ValueError(
+            f"folder: {_found_instead(folder)}; name the folder of an experiment, which natsel run makes,"
+            " or the journal of a learner"
+        )
     try:
         document = dict(json.loads(path.read_text(encoding="utf-8")))
         Recipe.from_table(document["recipe"])
@@ -100,13 +104,17 @@ def with_earlier_runs(folder: Path, recipe: Recipe) -> Recipe:
     """The recipe with the methods, seeds and budget of the runs in the folder; another recipe's runs are refused."""
     if not _begun(folder):  # what was written down before any run began binds nobody
         return recipe
-    before = Recipe.from_table(read_document(folder)["recipe"])
-    new, old = recipe.as_table(), before.as_table()
+    document = read_document(folder)
+    before = Recipe.from_table(document["recipe"])
+    _refuse_other_files(folder, recipe, document.get("fingerprints", {}))
+    new, old = (_without_paths(one) for one in (recipe, before))
     for key in sorted((set(new) | set(old)) - set(_FREE)):
         if new.get(key) != old.get(key):
+            fresh = "fresh=True" if recipe.data.given else "--fresh"
+            held, said = (_in_words(key, one.get(key)) for one in (old, new))
             raise ValueError(
-                f"{key}: {folder} holds runs with {old.get(key)!r} and the recipe says {new.get(key)!r};"
-                " take another folder, or throw the old runs away with --fresh"
+                f"{key}: {folder} holds runs with {held} and the recipe says {said};"
+                f" take another folder, or throw the old runs away with {fresh}"
             )
     return replace(
         recipe,
@@ -125,7 +133,9 @@ def prepare(
     written = with_earlier_runs(folder, recipe)
     runs = read_document(folder).get("runs", []) if _begun(folder) else []
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
-    write_json(folder / "recipe.json", {"recipe": written.as_table(), "runs": [*runs, run]})
+    found = fingerprints(recipe)
+    document = {"recipe": written.as_table(), **({"fingerprints": found} if found else {}), "runs": [*runs, run]}
+    write_json(folder / "recipe.json", document)
 
 
 @contextmanager
@@ -154,15 +164,37 @@ def write_json(path: Path, value: Any) -> None:
         place.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _refuse_other_files(folder: Path, recipe: Recipe, then: Mapping[str, str]) -> None:
+    """Refuse data files that hold something else than those that the runs in a folder were made with."""
+    if not then:
+        return
+    now = fingerprints(recipe)
+    for key, name in data_files(recipe).items():
+        if key in then and now[key] != then[key]:
+            raise ValueError(
+                f"{key}: {recipe.path(name)} has changed since the runs in {folder} were made; bring it back as it was,"
+                " take another folder, or throw the old runs away with --fresh"
+            )
+
+
+def _without_paths(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as a table in which data files have no names: fingerprints tell whether they are the same."""
+    found = recipe.as_table()
+    paths = {key.removeprefix("data.") for key in data_files(recipe)} & set(_PATHS)
+    return dict(found) | {"data": {key: "a file" if key in paths else value for key, value in found["data"].items()}}
+
+
+def _in_words(key: str, value: Any) -> str:
+    """A value of a recipe as an error shows it; what natsel.compare was given goes by its description."""
+    given = isinstance(value, dict) and (value.get("text") or value.get("given"))
+    return str(given) if key in ("data", "model") and given else repr(value)
+
+
 def _found_instead(folder: Path) -> str:
     """What lies where the folder of an experiment should."""
     if folder.is_dir():
         return f"{folder} holds no recipe.json"
-    if not folder.is_file():
-        return f"there is no folder {folder}"
-    with folder.open("rb") as file:
-        is_database = file.read(len(_SQLITE)) == _SQLITE
-    return f"{folder} is {'a database, such as the journal of one learner,' if is_database else 'a file'} and no folder"
+    return f"{folder} is a file and no folder" if folder.is_file() else f"there is no folder {folder}"
 
 
 def _begun(folder: Path) -> bool:

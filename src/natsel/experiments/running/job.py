@@ -1,21 +1,27 @@
 """One job of an experiment: a method with a seed, from its initial labels to the budget, kept in its journal."""
 
+import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from natsel.experiments.recipe.contenders import Contender
-from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.recipe.recipe import GIVEN, Recipe
 from natsel.experiments.running.build import Setting, build_data, build_model, initial_ids
-from natsel.experiments.running.folder import journal_path
+from natsel.experiments.running.data_source import Given
+from natsel.experiments.running.folder import Job, journal_path, write_outcome
 from natsel.experiments.running.target_inputs import build_targets
-from natsel.models.kinds import KINDS
+from natsel.models.kinds import kind_called
 from natsel.models.networks.inputs import as_device
 
 if TYPE_CHECKING:
+    from natsel.choose import Method
     from natsel.learning import ActiveLearner
+
+Emit = Callable[[dict[str, Any]], None]
 
 
 class Runner:
@@ -24,20 +30,22 @@ class Runner:
     What no job could do is refused here with the recipe's key, once and before anything is written.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path, device: str | None = None) -> None:
-        self.recipe, self.folder, self.device = recipe, folder, device
+    def __init__(self, recipe: Recipe, folder: Path, device: str | None = None, given: Given | None = None) -> None:
+        self.recipe, self.folder, self.device, self.given = recipe, folder, device, given
         as_device(device)  # refuses a device that is not there
         for index, contender in enumerate(recipe.methods):
             try:
-                contender.build()
+                self._method(contender)
             except ValueError as reason:
                 raise ValueError(f"methods[{index}]: {str(reason).removeprefix('method: ')}") from None
-        self.setting = build_data(recipe)
+        self.setting = build_data(recipe, given)
         _check_sizes(recipe, self.setting)
-        if "network" in KINDS[recipe.model["kind"]].options:  # networks take their inputs from any device
+        _check_targets(recipe, self.setting)
+        kind = recipe.model["kind"]
+        if kind != GIVEN and "network" in kind_called(kind).options:  # networks take their inputs from any device
             self.setting = self.setting.on(device)
-        build_model(recipe, self.setting, device)
-        self.targets = build_targets(recipe, self.setting)
+        build_model(recipe, self.setting, device, given)
+        self.targets = build_targets(recipe, self.setting, given)
 
     def described(self) -> dict[str, Any]:
         """What a report says about the data."""
@@ -51,7 +59,14 @@ class Runner:
             "classes": list(setting.examples.classes),
         }
 
-    def do(self, contender: Contender, seed: int, budget: int, emit: Callable[[dict[str, Any]], None]) -> str:
+    def contender(self, label: str) -> Contender:
+        """The contender of that name."""
+        return next(one for one in self.recipe.methods if one.label == label)
+
+    def _method(self, contender: Contender) -> "Method":
+        return (self.given.methods if self.given else {}).get(contender.label) or contender.build()
+
+    def do(self, contender: Contender, seed: int, budget: int, emit: Emit) -> str:
         """Run or resume a job; the reason why it stopped."""
         from natsel.learning import ActiveLearner, Queries
 
@@ -59,9 +74,9 @@ class Runner:
         path = journal_path(self.folder, contender.slug, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         learner = ActiveLearner(
-            build_model(self.recipe, self.setting, self.device),
+            build_model(self.recipe, self.setting, self.device, self.given),
             self.setting.pool(),
-            method=contender.build(),
+            method=self._method(contender),
             k=contender.k or self.recipe.k,
             store=path,
             seed=seed,
@@ -78,6 +93,26 @@ class Runner:
                 if len(ids):
                     learner.tell(ids, learner.pool.answers(ids))
             return learner.run(stop=Queries(budget)) if in_queries else learner.run(budget)
+
+
+def do_job(runner: Runner, job: Job, budget: int, emit: Emit, log: TextIO | None = None) -> None:
+    """Do a job and write down how it ended; events say how it goes, the last of them is `done` or `failed`.
+
+    What led to a failure goes to `log` (None: stderr).
+    """
+    began = time.perf_counter()
+    emit({"event": "start"})
+    try:
+        stopped = runner.do(runner.contender(job.method), job.seed, budget, emit)
+    except Exception as failure:
+        traceback.print_exc(file=log)
+        error = f"{type(failure).__name__}: {failure}"
+        write_outcome(runner.folder, job, {"error": error})
+        emit({"event": "failed", "error": error})
+        return
+    seconds = round(time.perf_counter() - began, 3)
+    write_outcome(runner.folder, job, {"budget": budget, "stopped": stopped, "seconds": seconds})
+    emit({"event": "done", "seconds": seconds})
 
 
 def _measured(learner: "ActiveLearner", labels: int, in_queries: bool) -> dict[str, Any]:
@@ -100,11 +135,13 @@ def _check_sizes(recipe: Recipe, setting: Setting) -> None:
     """Refuse a start or a budget that the pool cannot give."""
     how, wanted = recipe.initial.how, recipe.initial.value
     ids, labels = setting.ids[setting.first], np.asarray(setting.examples.labels)[setting.first]
+    if how == "per_class" and setting.regression:
+        raise ValueError("initial.per_class: labels are real numbers, which have no classes; use count")
     if how == "ids":
         rows = initial_ids(recipe, setting, 0)
         strangers = rows[~np.isin(rows, ids)]
         if len(strangers):
-            raise ValueError(f"initial.ids: row {strangers[0]} is not in the pool; name rows of {recipe.data.set}")
+            raise ValueError(f"initial.ids: row {strangers[0]} is not in the pool; name rows of {recipe.data.name}")
         if len(np.unique(rows)) < len(rows):
             raise ValueError(f"initial.ids: found {rows.tolist()}; name each row once")
         start = len(rows)
@@ -124,3 +161,10 @@ def _check_sizes(recipe: Recipe, setting: Setting) -> None:
             f"budget: expected more than the {start} labels of initial.{how} and at most the {len(setting.ids)} rows"
             f" of the pool, found {recipe.budget}"
         )
+
+
+def _check_targets(recipe: Recipe, setting: Setting) -> None:
+    """Refuse levels that no accuracy can have."""
+    for index, target in enumerate(recipe.targets):
+        if target > 1 and not setting.regression:
+            raise ValueError(f"targets[{index}]: expected an accuracy from 0 to 1, found {target:g}; 0.9 is 90 %")

@@ -1,6 +1,6 @@
 """Run a plan: the recipe of each variant in its folder, or a study.
 
-    folder/<variant>/recipe.json               the recipe, versions and commands
+    folder/<variant>/recipe.json               the recipe, fingerprints of data files, versions and commands
     folder/<variant>/data.json                 what a report says about the data
     folder/<variant>/<method>/seed-<n>.db      the journal of one job; beside it seed-<n>.json once it has ended
     folder/<variant>/logs/worker-<n>.log       what the processes printed
@@ -13,7 +13,7 @@ off goes on from its journal when the plan is run again in the same folder; what
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,9 @@ from typing import Any
 
 from natsel.experiments.recipe.plan import Plan
 from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.running.data_source import Given
 from natsel.experiments.running.folder import Job, finished, locked, prepare, read_plan, with_earlier_runs, write_json
+from natsel.experiments.running.this_process import ThisProcess
 from natsel.experiments.running.worker_pool import Report, WorkerPool
 from natsel.experiments.studies import STUDIES
 from natsel.provenance import versions
@@ -52,12 +54,15 @@ def run_plan(
     minutes: float | None = None,
     progress: Callable[[str], Report] | None = None,
     command: Sequence[str] = (),
+    given: Mapping[str, Given] | None = None,
 ) -> dict[str, Outcome]:
     """Run what is not finished of a plan; the outcome of each variant. `fresh` throws away what the folder holds first.
 
     `device` is where models run (None: as the recipe says, else the best there is). `minutes` ends it early, to be
-    resumed. `progress` makes, for each variant, the function its events go to; a study sends events of kind `said`. An
-    interruption (Ctrl-C) ends the processes and loses no label.
+    resumed. `processes` is how many work side by side; 0 has this process do the work. `given` has, for each variant,
+    values that no file can name and no other process has: those variants are done by this process too. `progress`
+    makes, for each variant, the function its events go to; a study sends events of kind `said`. An interruption
+    (Ctrl-C) ends the processes and loses no label.
 
     >>> import tempfile
     >>> from natsel.experiments.recipe.plan import load_plan
@@ -65,8 +70,8 @@ def run_plan(
     ...     len(run_plan(load_plan("digits"), folder, minutes=0)[""].left)
     40
     """
-    if processes < 1:
-        raise ValueError(f"processes: expected 1 or more, found {processes}")
+    if processes < 0:
+        raise ValueError(f"processes: expected 0 or more, found {processes}")
     folder = Path(folder)
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     reports = progress or (lambda variant: lambda event: None)
@@ -81,7 +86,9 @@ def run_plan(
             _run_study(plan, folder, reports(""), device, fresh, command)
         for name, recipe in plan.recipes.items():
             report = _with_note(plan, folder, command, name, reports(name)) if name else reports(name)
-            outcomes[name] = run_recipe(recipe, folder / name, report=report, deadline=deadline, **options)
+            outcomes[name] = run_recipe(
+                recipe, folder / name, report=report, deadline=deadline, given=(given or {}).get(name), **options
+            )
     return outcomes
 
 
@@ -95,8 +102,10 @@ def run_recipe(
     deadline: float | None,
     report: Report,
     command: Sequence[str],
+    given: Given | None = None,
 ) -> Outcome:
-    """Run the jobs of a recipe that are not finished yet, methods × seeds, side by side in processes of their own.
+    """Run the jobs of a recipe that are not finished yet, methods × seeds, side by side in processes of their own, or
+    one after another in this one.
 
     The folder becomes the recipe's when the first process has found that its data, its model and its methods can be
     had; a recipe that is refused leaves the folder as it was.
@@ -116,8 +125,13 @@ def run_recipe(
 
     if not waiting:
         begin(None)
-    pool = WorkerPool(folder, recipe, waiting, min(processes, len(waiting)), device or recipe.device, begin)
-    done, failed = pool.work(report, deadline)
+    where, beside = device or recipe.device, min(processes, len(waiting))
+    workers: ThisProcess | WorkerPool
+    if given is not None or processes == 0:
+        workers = ThisProcess(folder, recipe, waiting, where, begin, given)
+    else:
+        workers = WorkerPool(folder, recipe, waiting, beside, where, begin)
+    done, failed = workers.work(report, deadline)
     left = [job for job in waiting if job not in done and job not in failed]
     return Outcome(tuple(done), tuple(skipped), failed, tuple(left))
 

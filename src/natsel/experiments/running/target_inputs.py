@@ -5,6 +5,7 @@
     from = "pool"      the pool itself: nothing is known about the targets
     from = "prior"     the pool, weighted to given shares of the classes
     from = "stream"    fresh draws from the formula that made the set
+    from = "given"     what natsel.compare was given as targets
 
 `count` of them (100 by default, as published) are drawn for each ask.
 docs/theory/epig-jepig.md, 10.
@@ -14,11 +15,12 @@ from typing import Any
 
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.build import Setting
+from natsel.experiments.running.data_source import Given
 
 _COUNT = 100
 
 
-def build_targets(recipe: Recipe, setting: Setting) -> Any:
+def build_targets(recipe: Recipe, setting: Setting, given: Given | None = None) -> Any:
     """What `ActiveLearner(targets=…)` takes; None where the recipe names no targets."""
     wanted = recipe.target_inputs
     if wanted is None:
@@ -26,6 +28,12 @@ def build_targets(recipe: Recipe, setting: Setting) -> Any:
     from natsel.learning import TargetInputs
 
     source, count = wanted["from"], wanted.get("count", _COUNT)
+    if source == "given":
+        if given is None:
+            raise ValueError(
+                "target_inputs.from: natsel.compare was given targets that only its process had; call it again"
+            )
+        return given.targets
     try:
         if source == "pool":
             return TargetInputs("pool", count=count)

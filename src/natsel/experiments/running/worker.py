@@ -10,14 +10,13 @@ import os
 import queue
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from natsel.experiments.recipe.recipe import Recipe
-from natsel.experiments.running.folder import Job, write_outcome
+from natsel.experiments.running.folder import Job
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -32,7 +31,7 @@ def main(folder: Path, device: str | None = None) -> None:
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
     import torch
 
-    from natsel.experiments.running.job import Runner
+    from natsel.experiments.running.job import Runner, do_job
 
     # Networks are trained and asked in TF32 where there is such a thing; what is computed from their answers is not.
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -45,18 +44,8 @@ def main(folder: Path, device: str | None = None) -> None:
     emit({"event": "ready", "data": runner.described()})
     while True:
         wanted = jobs.get()
-        contender = next(one for one in runner.recipe.methods if one.label == wanted["method"])
-        job, began = Job(contender.label, contender.slug, wanted["seed"]), time.perf_counter()
-        emit({"event": "start"})
-        try:
-            stopped = runner.do(contender, job.seed, wanted["budget"], emit)
-        except Exception as failure:
-            traceback.print_exc()
-            emit({"event": "failed", "error": f"{type(failure).__name__}: {failure}"})
-            continue
-        seconds = round(time.perf_counter() - began, 3)
-        write_outcome(folder, job, {"budget": wanted["budget"], "stopped": stopped, "seconds": seconds})
-        emit({"event": "done", "seconds": seconds})
+        contender = runner.contender(wanted["method"])
+        do_job(runner, Job(contender.label, contender.slug, wanted["seed"]), wanted["budget"], emit)
 
 
 def _emitter(events: IO[str]) -> Emit:

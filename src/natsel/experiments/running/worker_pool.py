@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from natsel import threads
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.folder import Job, write_outcome
 
@@ -100,8 +101,6 @@ class WorkerPool:
                 self.events.put(answer | job.named())
             event = _first_answer(worker, {**job.named(), "budget": self.recipe.budget})
             while True:
-                if event["event"] == "failed":
-                    write_outcome(self.folder, job, {"error": event["error"]})
                 self.events.put(event | {"job": job} | job.named())
                 if event["event"] in ("done", "failed"):
                     return True
@@ -142,12 +141,11 @@ class WorkerPool:
             return self.workers[slot]
 
     def _started(self, slot: int) -> "subprocess.Popen[str]":
-        threads = str(max(1, (os.cpu_count() or 1) // self.processes))
         source = str(Path(__file__).parents[3])
         paths = [source, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-            **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+            **threads.settings(self.processes),
         }
         command = [sys.executable, "-m", "natsel.experiments.running.worker", str(self.folder)]
         with self._log(slot).open("a", encoding="utf-8") as log:

