@@ -6,14 +6,17 @@ TORCH ?=
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .bench-venv/.ready
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --durations=10
+# Bytecode is written even where the environment says otherwise: to compile every library again in each of the many
+# processes that tests start takes longer than most tests. Threads that wait leave their core to others, as both cores
+# are in use. No test reads logs.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n 2 -p no:logging --durations=10
 
 .PHONY: help run test slow bench clean cpu-torch
 
 help:
 	@echo "make run    set up if needed, then show natsel at work"
 	@echo "make test   set up if needed, then lint, types, layers, dependencies and the default tests"
-	@echo "make slow   the tests marked slow"
+	@echo "make slow   the tests marked slow, and properties by many more examples"
 	@echo "make bench  natsel against its peers, in an environment of their own"
 	@echo "make clean  remove environments, caches and builds"
 
@@ -29,14 +32,14 @@ test: $(READY) cpu-torch
 	$(PYTEST)
 
 slow: $(READY)
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=many
 
 bench: $(BENCH_READY)
 	.bench-venv/bin/natsel bench
 
 clean:
 	rm -rf .venv .bench-venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define CHECK_PYTHON
 import sys

@@ -1,28 +1,34 @@
-"""The code on the pages of the docs runs, and prints what the pages say.
+"""The code on the pages runs as written, and prints what the pages say.
 
-Blocks marked `python` run in order, in one namespace per page, in an empty folder. If the next block of the page is
-marked `text`, it is compared with what was printed, line by line. Blocks in other languages do not run.
+README.md and every page of the docs with code are run. Blocks marked `python` run in order, in one namespace per page,
+in an empty folder. Blocks marked `console` hold commands of natsel, one per line, which run there too. Commands that
+are slow, need the network or are not of natsel go into blocks marked `sh`. What Python prints is shown by a block
+marked `text` after it, and compared line by line; what a command prints may be shown so too. Blocks in other languages
+do not run. Pages with `>>>` are doctests.
 """
 
+import ast
+import doctest
 import io
 import re
+import shlex
 import sys
 import traceback
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 import natsel
+from natsel.cli import main
 from natsel.objectives import READINGS
 from natsel.objectives.reading import _ROUTES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-NOUNS = ("belief", "objective", "search", "method", "model", "learner")
+NEEDS = {"hugging-face.md": "accelerate"}  # packages that a page needs and does not import itself
 
 
 class Block(NamedTuple):
@@ -50,27 +56,25 @@ def blocks(page):
     return found
 
 
-def run_page(page, prepared=None):
-    """Run the blocks of a page; an AssertionError says which one raises or prints something else.
+def run_page(page):
+    """Run the blocks of a page; an AssertionError says which one raises, or prints what the page does not say.
 
-    `prepared` maps headings to functions that give the names which the first block under a heading takes for granted.
     The number of blocks that were compared with what they should print is returned.
     """
     module = ModuleType("page")
     sys.modules["page"] = module  # dataclasses look up the module they are in
-    prepared, table, compared = dict(prepared or {}), dict(READINGS), 0
+    table, compared = dict(READINGS), 0
     try:
         found = blocks(page)
         for block, following in zip(found, [*found[1:], None], strict=True):
-            if block.language != "python":
+            if block.language not in ("python", "console"):
                 continue
-            vars(module).update(prepared.pop(block.heading, dict)())
-            printed = printed_by(block, page, vars(module)).splitlines()
-            if following is not None and following.language == "text":
-                place = f"{page.name}, line {block.line}"
-                assert printed == following.text.splitlines(), f"{place}: the block prints something else"
-                compared += 1
-        assert not prepared, f"{page.name}: no code under the headings {', '.join(prepared)}"
+            printed = lines_of(printed_by(block, page, vars(module)))
+            is_shown = following is not None and following.language == "text"
+            if is_shown or block.language == "python":
+                shown = lines_of(following.text) if is_shown else []
+                assert printed == shown, f"{page.name}, line {block.line}: the block prints something else"
+                compared += is_shown
     finally:
         del sys.modules["page"]
         READINGS.clear()  # objectives that a page adds are unknown to the tests after it
@@ -79,94 +83,91 @@ def run_page(page, prepared=None):
     return compared
 
 
+def lines_of(text):
+    """The lines of a text without spaces at their ends, which pages cannot show, nor empty ones around it."""
+    return [line.rstrip() for line in re.sub(r"\A(\s*\n)+", "", text).rstrip().splitlines()]
+
+
 def printed_by(block, page, names):
     printed = io.StringIO()
+    place = f"{page.name}, line {block.line}"
     try:
         with redirect_stdout(printed):
-            # Empty lines first, so that errors name lines of the page.
-            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+            if block.language == "console":
+                for command in block.text.splitlines():
+                    run_command(command, place)
+            else:  # Empty lines first, so that errors name lines of the page.
+                exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
     except Exception as error:
         raise AssertionError(f"{page.name}: a block raises\n{traceback.format_exc()}") from error
     return printed.getvalue()
 
 
+def run_command(command, place):
+    name, *arguments = shlex.split(command, comments=True)
+    assert name == "natsel", f"{place}: only natsel runs in a console block; mark it sh"
+    said = io.StringIO()
+    with redirect_stderr(said):
+        code = main(arguments)
+    assert code == 0, f"{place}: {command} ends with {code}: {said.getvalue()}"
+
+
+def has_code(page):
+    return any(block.language in ("python", "console") for block in blocks(page))
+
+
+PAGES = [page for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if has_code(page)]
+
+
+def imported_by(page):
+    """The packages that the code of a page imports."""
+    for block in blocks(page):
+        if block.language == "python" and not block.text.startswith(">>>"):
+            for node in ast.walk(ast.parse(block.text)):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module] if isinstance(node, ast.ImportFrom) else []
+                yield from (name.partition(".")[0] for name in names)
+
+
 @pytest.fixture(autouse=True)
 def _empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
 
 
-@pytest.mark.parametrize("noun", NOUNS)
-def test_page_of_a_noun_runs_and_every_block_shows_what_it_prints(noun):
-    page = DOCS / f"{noun}.md"
-    compared = run_page(page)
-    assert compared == sum(block.language == "python" for block in blocks(page)) > 0
-
-
-def digits():
-    """Names of pages that are about a trained last layer."""
-    train = natsel.data.load("digits").train
-    parts = {"pool": train.inputs[60:160], "targets": train.inputs[160:180], "rare": train.inputs[180:190]}
-    return {"labelled": train[:60], "held": train.inputs[:10], **parts}
-
-
-def predictions(points=60, draws=10, classes=3):
-    logits_N_K_C = np.random.default_rng(0).normal(size=(points, draws, classes))
-    return natsel.CategoricalSamples.from_logits(logits_N_K_C)
-
-
-def images(count):
-    return np.random.default_rng(count).integers(0, 256, (count, 28, 28), dtype=np.uint8)
-
-
-README = {
-    "From data to labels saved": lambda: {
-        "images": images(1000),
-        "held_out": (images(10), np.arange(10)),
-        "answers": np.arange(20) % 10,
-        "unreadable": [0],
-    },
-    "From predictions to picks": lambda: {
-        "log_probs_N_K_C": predictions().log_probs_N_K_C,
-        "already_labelled": [1, 2],
-    },
-    "When only some predictions matter": lambda: {
-        "target_belief": predictions(points=5),
-        "importance": [1, 1, 2, 3, 5],
-        "inputs_that_matter": images(5),
-    },
-    "Without draws: weight space": lambda: {
-        **digits(),
-        "features_N_D": np.ones((4, 2)),
-        "probs_N_C": np.full((4, 3), 1 / 3),
-    },
-    "The calculus behind it": lambda: {"belief": predictions()},
-}
-
-
-def test_readme_runs():
-    run_page(ROOT / "README.md", README)
-
-
-def test_page_about_one_family_runs():
-    first = next(block for block in blocks(DOCS / "unification.md") if block.language == "python")
-    run_page(DOCS / "unification.md", {first.heading: digits})
-
-
-def test_page_about_backup_runs():
-    with natsel.Journal("run.db"):
-        pass  # a learner would have made it
-    run_page(DOCS / "backup.md")
-    assert Path("backup-2.db").exists()
-
-
-def test_page_about_plug_ins_runs_shows_the_example_as_it_is_and_leaves_no_name_behind():
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page_runs_and_prints_what_it_says(page):
+    for package in {*imported_by(page), *filter(None, [NEEDS.get(page.name)])}:
+        pytest.importorskip(package, reason=f"the page {page.name} needs the package {package}")
     names = set(natsel.methods())
-    assert run_page(DOCS / "plug-ins.md") == 1
-    assert set(natsel.methods()) == names
+    if any(block.text.startswith(">>>") for block in blocks(page)):
+        flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        done = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+        assert done.attempted > 0
+        assert done.failed == 0
+    else:
+        run_page(page)
+    assert set(natsel.methods()) == names, "the page leaves a method behind"
+
+
+def test_page_about_plug_ins_shows_the_example_as_it_is():
     example = DOCS / "examples" / "natsel-familiarity"
     shown = [block.text for block in blocks(DOCS / "plug-ins.md")]
     for file in ("natsel_familiarity.py", "natsel_familiarity_conformance.py", "pyproject.toml"):
         assert (example / file).read_text(encoding="utf-8") in shown, f"plug-ins.md shows another {file}"
+
+
+@pytest.mark.parametrize("name", ["plain-loop", "lightning", "hugging-face"])
+def test_pages_about_your_network_need_few_lines(name):
+    code = [block.text.splitlines() for block in blocks(DOCS / "your-network" / f"{name}.md")]
+    assert all(sum(bool(line.strip()) for line in lines) < 30 for lines in code)
+
+
+def test_readme_is_short():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 1200
+    first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
+    assert len([line for line in first.text.splitlines() if line.strip()]) <= 14
 
 
 def test_index_names_every_page_of_the_docs():
@@ -189,8 +190,16 @@ Between the two blocks there may be words.
 21
 ```
 
-```console
+```sh
 this does not run
+```
+
+```console
+natsel --version  # and this is a comment
+```
+
+```text
+natsel VERSION
 ```
 
 ## Later
@@ -208,9 +217,9 @@ class OfAPage(Objective):
 
 
 pointwise(OfAPage, CategoricalSamples)(print)
-print(prepared)
+later = number
 ```
-"""
+""".replace("VERSION", natsel.__version__)
 
 
 def as_page(text):
@@ -221,10 +230,11 @@ def as_page(text):
 
 def test_sound_page_runs_and_leaves_nothing_behind(capsys):
     before = dict(READINGS)
-    assert run_page(as_page(SOUND), {"Later": lambda: {"prepared": 1}}) == 1
+    assert run_page(as_page(SOUND)) == 2
     assert before == READINGS
     assert "page" not in sys.modules
     assert capsys.readouterr().out == ""
+    assert sorted(imported_by(Path("page.md"))) == ["dataclasses", "natsel", "natsel"]
 
 
 @pytest.mark.parametrize(
@@ -233,21 +243,22 @@ def test_sound_page_runs_and_leaves_nothing_behind(capsys):
         (("number + 1", "number + 2"), "page.md, line 4: the block prints something else"),
         (("21\n", "21\n22\n"), "page.md, line 4: the block prints something else"),
         (("print(number + 1)", "pass"), "page.md, line 4: the block prints something else"),
+        (("later = number", "print(number)"), "page.md, line 29: the block prints something else"),
         (("number = 20", "number = 20 / 0"), r'page.md", line 4, in <module>(.|\n)*ZeroDivisionError'),
         (("number = 20", "number = "), r'page.md", line 4(.|\n)*SyntaxError'),
-        (("console", "python"), r'page.md", line 15(.|\n)*SyntaxError'),
-        (("print(prepared)", "print(nowhere)"), r'page.md", line 33, in <module>(.|\n)*NameError'),
-        (("## Later", "## Sooner"), r"NameError: name 'prepared'"),
-        (("print(prepared)\n```\n", "print(prepared)\n"), "page.md, line 20: the block has no end"),
+        (("```sh", "```python"), r'page.md", line 15(.|\n)*SyntaxError'),
+        (("```sh", "```console"), "page.md, line 15: only natsel runs in a console block; mark it sh"),
+        (
+            ("natsel --version", "natsel --nowhere"),
+            "page.md, line 19: natsel --nowhere (.|\n)* ends with 2: natsel: No",
+        ),
+        (("natsel --version", "natsel --help"), "page.md, line 19: the block prints something else"),
+        (("later = number", "print(nowhere)"), r'page.md", line 41, in <module>(.|\n)*NameError'),
+        (("later = number\n```\n", "later = number\n"), "page.md, line 28: the block has no end"),
     ],
 )
 def test_broken_page_fails(change, reason):
     assert change[0] in SOUND
     page = as_page(SOUND.replace(*change))
     with pytest.raises(AssertionError, match=reason):
-        run_page(page, {"Later": lambda: {"prepared": 1}})
-
-
-def test_names_prepared_for_a_heading_that_is_gone_are_refused():
-    with pytest.raises(AssertionError, match=r"page\.md: no code under the headings Earlier"):
-        run_page(as_page(SOUND), {"Later": lambda: {"prepared": 1}, "Earlier": dict})
+        run_page(page)

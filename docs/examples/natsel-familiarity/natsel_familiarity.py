@@ -15,8 +15,8 @@ class FeatureDensity(natsel.Belief):
     log_density_N: torch.Tensor
     log_probs_N_C: torch.Tensor
     draws_id: str | None = None
-    ids_N: torch.Tensor | None = None
-    points = ("log_density_N", "log_probs_N_C", "ids_N")  # slices, files and devices follow from this
+    ids: object = None
+    points = ("log_density_N", "log_probs_N_C")  # slices, files and devices follow from this
     label_type = int
 
     def __post_init__(self):
@@ -29,7 +29,7 @@ class FeatureDensity(natsel.Belief):
     @classmethod
     def views(cls):
         kind = natsel.ClassProbabilities
-        return (natsel.BeliefView(kind, lambda belief: kind(belief.log_probs_N_C, belief.draws_id, belief.ids_N)),)
+        return (natsel.BeliefView(kind, lambda belief: kind(belief.log_probs_N_C, belief.draws_id, belief.ids)),)
 
 
 class Unfamiliarity(natsel.Objective):
