@@ -50,7 +50,7 @@ def test_default_budget_is_one_gibibyte():
     assert natsel.memory_budget is memory_budget
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(count=st.integers(1, 400), budget=st.integers(1, 5000), each=st.integers(0, 600))
 def test_chunked_covers_every_row_once_whatever_the_budget(count, budget, each):
     worker = Worker(count)

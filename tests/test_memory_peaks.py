@@ -120,7 +120,7 @@ def test_small_matrices_are_never_refused():
     belief = layer(30, 3, 4)
     with natsel.memory_budget(1):
         for method in ("bait", "fb-jepig", "logdet-mi"):
-            assert len(natsel.select(method, belief, 2, targets=belief).indices) == 2
+            assert len(natsel.select(method, belief, 2, targets=belief).ids) == 2
 
 
 def test_what_points_taken_add_up_to_is_refused_on_the_way():

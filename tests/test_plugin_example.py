@@ -116,14 +116,14 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
         scores_N = natsel.score("unfamiliar", belief)
         assert scores_N.tolist() == (-belief.log_density_N).tolist()
         best = scores_N[1:].topk(5)
-        assert picks.indices.tolist() == (best.indices + 101).tolist(), picks
+        assert picks.ids.tolist() == (best.indices + 101).tolist(), picks
         assert picks.scores.tolist() == best.values.tolist()
         why = picks.explain()
         assert why.information is None and "not available" in str(why)
 
         # Copies come last.
         doubled = FeatureDensity([2.0, 1.0, 1.0, 0.0, 2.0], belief.log_probs_N_C[:5])
-        assert natsel.select("unfamiliar", doubled, k=5).indices.tolist() == [3, 1, 0, 2, 4]
+        assert natsel.select("unfamiliar", doubled, k=5).ids.tolist() == [3, 1, 0, 2, 4]
 
         # Other searches, and what the view brings.
         power = natsel.Method(Unfamiliarity(), natsel.Power(beta=1))
@@ -145,13 +145,13 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
         again = FeatureDensity.load("again.npz")
         for name in belief.points:
             assert getattr(again, name).equal(getattr(belief, name)), name
-        assert command("select", "again.npz", "-m", "unfamiliar", "-k", 5, "--json")["indices"] == (
-            natsel.select("unfamiliar", belief, k=5).indices.tolist()
+        assert command("select", "again.npz", "-m", "unfamiliar", "-k", 5, "--json")["ids"] == (
+            natsel.select("unfamiliar", belief, k=5).ids.tolist()
         )
 
         # A loop.
         iris = natsel.data.load("iris")
-        pool = natsel.Pool(iris.train.inputs, iris.train.labels)
+        pool = natsel.Pool(iris.train.inputs, answers=iris.train.labels)
         learner = natsel.ActiveLearner(GaussianClasses(), pool, method="unfamiliar", k=3, test=tuple(iris.test))
         learner.run(budget=24)
         accuracies = [one.metrics["accuracy"] for one in learner.history if one.metrics]
@@ -327,7 +327,7 @@ def test_a_method_of_natsel_is_one_file_and_one_line(tmp_path):
         from natsel.cli import main
         assert main(["methods", "--json"]) == 0
         draws = natsel.CategoricalSamples.from_probs([[[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.9, 0.1]]])
-        assert natsel.select("gini", draws, k=1).indices.tolist() == [0]
+        assert natsel.select("gini", draws, k=1).ids.tolist() == [0]
         assert [round(score, 6) for score in natsel.score("gini", draws).tolist()] == [0.5, 0.18]
 
         from natsel.cli.grid_page import grid_page

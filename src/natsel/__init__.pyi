@@ -37,8 +37,12 @@ from natsel.choose import score as score
 from natsel.choose import select as select
 from natsel.data import Examples as Examples
 from natsel.data import Pool as Pool
+from natsel.experiments.compare import Comparison as Comparison
+from natsel.experiments.compare import compare as compare
+from natsel.experiments.report.any_report import report as report
 from natsel.learning import ActiveLearner as ActiveLearner
 from natsel.learning import Budget as Budget
+from natsel.learning import CostBudget as CostBudget
 from natsel.learning import GainBelow as GainBelow
 from natsel.learning import Stabilised as Stabilised
 from natsel.learning import TargetAccuracy as TargetAccuracy

@@ -35,7 +35,8 @@ class Capability(Flag):
     REMOVAL = auto()  # points that were added can leave again
     MANY_DISTANCES = auto()  # distances to several points in one pass over the pool
     KERNEL_SUMS = auto()  # weighted sums of the kernel over the pool
-    COSTS = auto()  # how many operations the value of a set takes
+    OPERATIONS = auto()  # how many operations the value of a set takes
+    BUDGET = auto()  # which points may still be added: labels have costs
 
     @property
     def words(self) -> str:
@@ -122,11 +123,19 @@ class GrowingSetState(SequentialState, ValuedState, Protocol):
     """GAINS and VALUE together."""
 
 
-class CostedState(ValuedState, Protocol):
-    """COSTS: says beforehand what the value of a set costs."""
+class CountedState(ValuedState, Protocol):
+    """OPERATIONS: says beforehand how much work the value of a set is."""
 
     def operations(self, size: int) -> float:
         """About how many operations `value` of so many points takes at most: 1e9 are a second of one core."""
+        ...
+
+
+class BudgetedState(SequentialState, Protocol):
+    """BUDGET: every point added costs something, and what is left of a budget decides which may still be added."""
+
+    def affordable(self) -> Tensor:
+        """Which points may still be added, N truth values."""
         ...
 
 
@@ -241,9 +250,14 @@ def has_gains_and_value(state: State) -> TypeGuard[GrowingSetState]:
     return Capability.GAINS | Capability.VALUE in state.offers
 
 
-def has_costs(state: State) -> TypeGuard[CostedState]:
-    """Whether a state says beforehand what the value of a set costs."""
-    return Capability.COSTS in state.offers
+def has_operations(state: State) -> TypeGuard[CountedState]:
+    """Whether a state says beforehand how much work the value of a set is."""
+    return Capability.OPERATIONS in state.offers
+
+
+def has_budget(state: State) -> TypeGuard[BudgetedState]:
+    """Whether only points that still fit a budget may be added."""
+    return Capability.BUDGET in state.offers
 
 
 def has_ceilings(state: State) -> TypeGuard[ShortlistedState]:

@@ -223,7 +223,7 @@ def test_unsigned_integers_index_too(dtype):
     assert as_indices(np.array([3, 0], dtype=dtype), 5, CPU).tolist() == [3, 0]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=20))
 def test_masks_index_where_they_are_true(mask):
     expected = [position for position, here in enumerate(mask) if here]

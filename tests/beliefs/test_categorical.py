@@ -370,7 +370,7 @@ def bayes(belief, points, labels):
     return [value / sum(joint) for value in joint]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 6), classes=st.integers(1, 4), data=st.data())
 def test_conditioning_is_bayes_rule(seed, draws, classes, data):
     belief = random_belief(seed, 5, draws, classes)
@@ -454,7 +454,7 @@ def test_labels_no_draw_allows_are_refused():
         sure.condition([0], [1])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=8))
 def test_effective_draws(weights):
     weights_K = torch.tensor(weights, dtype=torch.float64) / sum(weights)

@@ -113,7 +113,7 @@ def conditioned(belief, pairs):
     return belief.condition([point for point, _ in pairs], [label for _, label in pairs])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 6), classes=st.integers(1, 4), data=st.data())
 def test_order_and_grouping_do_not_matter(seed, draws, classes, data):
     """Labels at once, in parts or reordered give the same weights, predictions and evidence."""
@@ -136,7 +136,7 @@ def test_order_and_grouping_do_not_matter(seed, draws, classes, data):
     assert belief.surprise() == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 7), weighted=st.booleans(), data=st.data())
 def test_diagnostics_keep_to_their_ranges(seed, draws, weighted, data):
     """Counts of draws lie in 1..K, surprise in 0..−min ln w.  docs/theory/joint-predictions.md, 6."""
@@ -334,7 +334,7 @@ def posterior(features, noise, mean, index, labels):
     return mean + gain @ residual, covariance - gain @ covariance[index], evidence
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), points=st.integers(1, 7), width=st.integers(1, 9), count=st.integers(1, 9))
 def test_gaussian_features_have_the_exact_posterior(seed, points, width, count):
     rng = np.random.default_rng(seed)

@@ -376,7 +376,11 @@ def test_class_columns_by_number_or_by_name(tmp_path):
         ("id,draw,p0,p1", [[1, 0, 0.5, 0.5], [1, 0, 0.5, 0.5]], "point 1 has draw 0 twice"),
         ("id,draw,p0,p1", [[1, 0, 1, 0], [1, 1, 1, 0], [2, 1, 1, 0]], "point 2 has no draw 0"),
         ("id,draw,p0,p1", [["", 0, 1, 0]], "line 2, column id should hold an integer or a name, found ''"),
-        ("id,draw,p0,p1", [[1, 0, 1, 0], [1.5, 0, 1, 0]], "line 3, column id should hold an integer or a name, found '1.5'"),
+        (
+            "id,draw,p0,p1",
+            [[1, 0, 1, 0], [1.5, 0, 1, 0]],
+            "line 3, column id should hold an integer or a name, found '1.5'",
+        ),
         ("id,draw,p0,p1", [[1, 0, 1, ""]], "line 2, column p1 should hold a number, found ''"),
         ("id,draw,p0,p1", [[1, 0, 1, 0], [2, 0, 1]], "line 3 has 3 values under 4 columns"),
         ("id,draw,p0,p1", [[1, 0, 0, 5, 0, 5]], "line 2 has 6 values under 4 columns"),

@@ -98,7 +98,7 @@ def test_precision_of_features_is_kept_and_half_widened(dtype):
     assert belief.features_N_D.dtype == (torch.float32 if dtype == torch.float16 else dtype)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), count=st.integers(1, 6), draws=st.integers(1, 6))
 def test_features_of_draws_have_the_weighted_covariance(seed, count, draws):
     rng = np.random.default_rng(seed)

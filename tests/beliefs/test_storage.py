@@ -195,7 +195,7 @@ def test_every_kind_is_here():
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", MAKERS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(make=recipes())
 def test_every_field_comes_back(kind, place, make):
     belief = make(kind)

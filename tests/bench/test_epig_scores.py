@@ -2,8 +2,11 @@
 
 import pytest
 
+from natsel.bench import epig_batches
 from natsel.bench.cases import measurement_of
 from natsel.bench.epig_scores import measure
+from natsel.information.predictive_information import over_targets
+from natsel.objectives.readings.draws import epig_categorical
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -26,3 +29,13 @@ def test_large_pools_are_scored_in_part():
     assert settings | {"points": 400, "targets": 30, "draws": 20, "scored": 200, "pick": 3} == settings
     found = measure(**settings)
     assert (found["scored"], found["same_picks"], len(found["positions"])) == (200, None, 3)
+
+
+def test_a_batch_is_measured_with_its_products():
+    found = epig_batches.measure(points=200, targets=30, draws=8, classes=3, pick=3, repeat=1)
+    assert [step["rows"] for step in found["steps"]] == [1, 3, 9]
+    assert all(1 <= step["looked_at"] <= 200 for step in found["steps"])
+    for name in ("ours", "bare", "bare_all"):
+        assert found[name]["cpu_seconds"] > 0
+    assert len(set(found["positions"])) == 3
+    assert epig_categorical.over_targets is over_targets, "what was watched is as it was"

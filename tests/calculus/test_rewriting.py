@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from made_expressions import expressions, situation, value
 from natsel.calculus import chain, equal, expand, parse
 
-properties = settings(deadline=None, max_examples=60)
+properties = settings(deadline=None)
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_k_may_be_any_whole_number(k):
     assert len(natsel.select("batchbald", random_belief(), k=k)) == 3
 
 
-@pytest.mark.parametrize("k", [3.0, 2.5, "3", None, np.float64(3), [3], True, False])
+@pytest.mark.parametrize("k", [3.0, 2.5, "3", np.float64(3), [3], True, False])
 def test_k_must_be_a_whole_number(k):
     with pytest.raises(ValueError, match=r"^k: expected a whole number, found "):
         natsel.select("batchbald", random_belief(), k=k)
@@ -300,7 +300,7 @@ def test_a_single_excluded_id_is_taken_or_refused_by_name(exclude):
         assert 5 not in selection.ids
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(
     name=st.sampled_from(sorted(UNLABELLED)),
     seed=st.integers(0, 100),
@@ -491,7 +491,8 @@ def test_scores_are_one_a_point_and_the_selection_repeats_them():
         selection = natsel.select(name, belief, k=12)
         assert torch.equal(selection.scores, score_N[selection.ids])
         assert bool((selection.scores.diff() <= 0).all())
-        assert selection.total == pytest.approx(float(score_N.sum()))
+        if name != "bald":  # the only one of these whose points share what they tell
+            assert selection.total == pytest.approx(float(score_N.sum()))
 
 
 def test_progress_is_told_of_every_pick():

@@ -51,7 +51,7 @@ def test_alone_it_shows_its_help(call):
 def test_copy(call, run, refused):
     done = call("journal", "copy", "run.db", "backup.db")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "run.db is copied to backup.db: 1 run, 2 labels in 6 entries, 1 artefact\n"
+    assert done.out == "run.db is copied to backup.db: 1 run, 2 labels in 7 entries, 1 artefact\n"
     with Journal("backup.db", create=False) as copy:
         assert copy.replay("main").values == {1: 1}
         assert copy.fetch(1, "weights", 1) is not None
@@ -65,22 +65,22 @@ def test_copy(call, run, refused):
 def test_check(call, run):
     done = call("journal", "check", "run.db")
     assert done.code == 0
-    assert done.out == "run.db is sound: 1 run, 2 labels in 6 entries, 1 artefact, all as written\n"
+    assert done.out == "run.db is sound: 1 run, 2 labels in 7 entries, 1 artefact, all as written\n"
     shutil.rmtree("run.artefacts")
     done = call("journal", "check", "run.db")
     assert done.code == 0
     assert "is missing; it is made again when it is needed" in done.out
-    assert json.loads(call("journal", "check", "run.db", "--json").out)["whole"] == 6
+    assert json.loads(call("journal", "check", "run.db", "--json").out)["whole"] == 7
 
 
 def test_check_of_a_damaged_one(call, damaged, refused):
     done = call("journal", "check", "run.db")
     assert done.code == 1
-    assert "run.db is damaged: what was written after entry 6 is not as it was written" in done.out
-    assert "safe: entries up to 6 are as written" in done.out
+    assert "run.db is damaged: what was written after entry 7 is not as it was written" in done.out
+    assert "safe: entries up to 7 are as written" in done.out
     found = call("journal", "check", "run.db", "--json")
     assert (found.code, json.loads(found.out)["sound"]) == (1, False)
-    assert "entries up to 6 are as they were written" in refused("journal", "copy", "run.db", "backup.db")
+    assert "entries up to 7 are as they were written" in refused("journal", "copy", "run.db", "backup.db")
     assert not Path("backup.db").exists()
 
 

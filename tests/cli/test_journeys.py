@@ -8,7 +8,7 @@ def test_from_predictions_to_labels_in_two_rounds(tmp_path, start, call, preds):
     assert first.code == 0, first.err
     assert first.err == ""
     assert first.out.count("\n") == 1
-    picked = json.loads(first.out)["indices"]
+    picked = json.loads(first.out)["ids"]
     _, *rows = (tmp_path / "picks.csv").read_text().splitlines()
     assert [int(row.split(",")[1]) for row in rows] == picked
     (tmp_path / "labelled.txt").write_text("".join(f"{id}\n" for id in picked))

@@ -52,16 +52,16 @@ def test_every_format_gives_the_same_picks(tmp_path, call, probs, suffix):
     expected = natsel.select("power-bald", natsel.CategoricalSamples.from_probs(probs), k=4)
     report = json.loads(done.out)
     assert done.code == 0
-    assert report["indices"] == expected.indices.tolist()
+    assert report["ids"] == expected.ids.tolist()
     assert report["scores"] == pytest.approx(expected.scores.tolist())
     assert report["total"] == pytest.approx(expected.total)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_a_saved_belief_needs_no_flag(tmp_path, call, probs, suffix):
-    natsel.CategoricalSamples.from_probs(probs, ids_N=np.arange(30) * 7).save(tmp_path / f"b{suffix}")
+    natsel.CategoricalSamples.from_probs(probs, ids=np.arange(30) * 7).save(tmp_path / f"b{suffix}")
     plain = call("select", tmp_path / f"b{suffix}", "-k", 3, "--json")
-    assert all(id % 7 == 0 for id in json.loads(plain.out)["indices"])
+    assert all(id % 7 == 0 for id in json.loads(plain.out)["ids"])
     assert call("select", tmp_path / f"b{suffix}", "--log-probs", "-k", 3, "--json") == plain
 
 
@@ -69,7 +69,7 @@ def test_gaussian_beliefs_work_too(tmp_path, call):
     natsel.GaussianFeatures(np.random.default_rng(0).normal(size=(20, 3))).save(tmp_path / "g.npz")
     done = call("select", tmp_path / "g.npz", "-k", 3, "--json")
     assert done.code == 0
-    assert len(json.loads(done.out)["indices"]) == 3
+    assert len(json.loads(done.out)["ids"]) == 3
 
 
 def test_json_holds_all_there_is_to_say(call, preds):
@@ -77,11 +77,12 @@ def test_json_holds_all_there_is_to_say(call, preds):
     report = json.loads(done.out)
     assert done.err == ""
     assert set(report) == {
-        "method", "k", "seed", "indices", "scores", "total", "log_prob", "information", "explanation", "warnings"
+        "method", "k", "seed", "ids", "scores", "total", "log_prob", "information", "explanation", "warnings",
+        "costs", "total_cost",
     }  # fmt: skip
     assert (report["method"], report["k"], report["seed"]) == ("power-bald", 3, 5)
     assert report["log_prob"] < 0
-    assert [row["id"] for row in report["explanation"]] == report["indices"]
+    assert [row["id"] for row in report["explanation"]] == report["ids"]
     assert set(report["explanation"][0]) == set(output.COLUMNS)
 
 
@@ -107,10 +108,10 @@ def test_people_see_a_table(call, preds):
 
 
 def test_excluded_ids_are_not_picked(tmp_path, call, preds):
-    every = json.loads(call("select", preds, "--probs", "-k", 5, "--json").out)["indices"]
+    every = json.loads(call("select", preds, "--probs", "-k", 5, "--json").out)["ids"]
     ids = tmp_path / "ids.txt"
     ids.write_text("# seen\n\n" + "\n".join(f"{id}  # labelled" for id in every) + "\n999999\n")
-    rest = json.loads(call("select", preds, "--probs", "-k", 25, "--exclude", ids, "--json").out)["indices"]
+    rest = json.loads(call("select", preds, "--probs", "-k", 25, "--exclude", ids, "--json").out)["ids"]
     assert sorted(every + rest) == list(range(100, 130))
 
 
@@ -121,7 +122,7 @@ def test_the_out_file_holds_the_picks_in_full(tmp_path, call, preds):
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert out.read_text().splitlines()[0] == "rank,id,score,gain,epistemic,aleatoric,overlap"
-    assert [int(row["id"]) for row in rows] == report["indices"]
+    assert [int(row["id"]) for row in rows] == report["ids"]
     assert [float(row["score"]) for row in rows] == report["scores"]
     assert [int(row["rank"]) for row in rows] == [1, 2, 3, 4]
 
@@ -194,3 +195,39 @@ def test_long_work_is_reported_off_a_terminal_too(monkeypatch, call, preds):
     assert done.err.splitlines() == ["batchbald: 1 of 3", "batchbald: 2 of 3"]
     json.loads(done.out)
     assert call("select", preds, "--probs", "-m", "batchbald", "-k", 3, "-m", "bald", "--json").err == ""
+
+
+def test_costs_and_a_budget(tmp_path, call, refused, preds, probs):
+    cost_N = [1.5 + n % 7 for n in range(30)]
+    column, pairs = tmp_path / "column.txt", tmp_path / "costs.csv"
+    column.write_text("cost\n" + "".join(f"{cost}\n" for cost in cost_N))
+    pairs.write_text("id,cost\n" + "".join(f"{100 + n},{cost_N[n]}\n" for n in reversed(range(30))))
+    belief = natsel.CategoricalSamples.from_probs(probs, ids=np.arange(100, 130))
+    expected = natsel.select("batchbald", belief, costs=cost_N, budget=12.0)
+    for file in (column, pairs):
+        report = json.loads(
+            call("select", preds, "--probs", "-m", "batchbald", "--costs", file, "--budget", 12, "--json").out
+        )
+        assert report["ids"] == expected.ids.tolist()
+        assert (
+            report["costs"]
+            == [cost_N[id - 100] for id in report["ids"]]
+            == [row["cost"] for row in report["explanation"]]
+        )
+        assert report["total_cost"] == sum(report["costs"]) <= 12.0
+        assert report["k"] == len(expected)
+    out = tmp_path / "picks.csv"
+    shown = call("select", preds, "--probs", "-m", "batchbald", "-k", 2, "--costs", pairs, "--budget", 12, "--out", out)
+    assert f"2 picks, total {expected.scores[:2].sum():.4f} nats, cost {expected.costs[:2].sum():g}" in shown.out
+    with open(out) as file:
+        assert [float(row["cost"]) for row in csv.DictReader(file)] == expected.costs[:2].tolist()
+    assert "cost" not in call("select", preds, "--probs", "-k", 2).out
+    pairs.write_text("id,cost\n100,1\n")
+    assert "has no cost for id 101; give every point one cost as id,cost" in refused(
+        "select", preds, "--probs", "--costs", pairs
+    )
+    column.write_text("cheap\n")
+    assert "line 1 should hold a number, or id,cost; found 'cheap'" in refused(
+        "select", preds, "--probs", "--costs", column
+    )
+    assert "pass costs= (--costs)" in refused("select", preds, "--probs", "--budget", 3)

@@ -20,7 +20,7 @@ def aims(tmp_path):
 
 @pytest.fixture
 def belief(probs):
-    return natsel.CategoricalSamples.from_probs(probs, ids_N=np.arange(100, 130))
+    return natsel.CategoricalSamples.from_probs(probs, ids=np.arange(100, 130))
 
 
 @pytest.mark.parametrize("method", ["epig", "batch-epig", "jepig"])
@@ -29,7 +29,7 @@ def test_targets_are_read_like_the_pool(call, preds, aims, belief, method):
     done = call("select", preds, "--probs", "-m", method, "-k", 3, "--targets", file, "--json")
     expected = natsel.select(method, belief, 3, targets=targets)
     assert done.code == 0, done.err
-    assert json.loads(done.out)["indices"] == expected.indices.tolist()
+    assert json.loads(done.out)["ids"] == expected.ids.tolist()
     assert json.loads(done.out)["scores"] == pytest.approx(expected.scores.tolist())
 
 
@@ -41,7 +41,7 @@ def test_labels_are_read_in_order_or_by_id(call, tmp_path, preds, belief, form):
     (tmp_path / "labels.txt").write_text("\n".join(["# known", *rows, ""]))
     done = call("select", preds, "--probs", "-m", "ig", "-k", 3, "--labels", tmp_path / "labels.txt", "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["indices"] == natsel.select("ig", belief, 3, labels=labels).indices.tolist()
+    assert json.loads(done.out)["ids"] == natsel.select("ig", belief, 3, labels=labels).ids.tolist()
 
 
 def test_labels_of_targets_go_with_them(call, tmp_path, preds, aims, belief):

@@ -13,7 +13,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 BOTH = pytest.mark.parametrize("dtype", list(TOLERANCE))
 NEVER = -math.inf
 
-properties = settings(deadline=None, max_examples=50)
+properties = settings(deadline=None)
 seeds = st.integers(0, 2**31)
 
 

@@ -35,7 +35,7 @@ def test_golden_values():
 values = st.lists(st.floats(1e-6, 1e4), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(values, st.floats(1e-3, 1e3), st.integers(0, 3))
 def test_the_best_precision_is_the_top_of_a_grid(eigenvalues, squared_norm, zeros):
     best = evidence_precision([*eigenvalues, *[0.0] * zeros], squared_norm)

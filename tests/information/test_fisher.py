@@ -88,7 +88,7 @@ def test_golden_observed_information_of_a_predicted_variance():
     assert all(abs(gain - expected) > 1e-2 for gain in gains)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**31), size=st.integers(1, 6))
 def test_identities_and_inequalities(seed, size):
     precision, gained, target = matrices(seed, size)
@@ -125,7 +125,7 @@ def test_without_the_identity_the_targets_drop_out():
 # ln det(I + K).
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**31), size=st.sampled_from([1, 2, 3, 7, 12, 13, 20]), power=st.integers(-6, 2))
 def test_log_determinants_of_one_plus(seed, size, power):
     generator = torch.Generator().manual_seed(seed)

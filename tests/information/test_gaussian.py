@@ -20,7 +20,7 @@ GOLDEN = golden("01-information-quantities")["gaussian_mixed_terms"]
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 BOTH = pytest.mark.parametrize("dtype", list(TOLERANCE))
 
-properties = settings(deadline=None, max_examples=40)
+properties = settings(deadline=None)
 seeds = st.integers(0, 2**31)
 
 

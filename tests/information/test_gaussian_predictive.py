@@ -57,7 +57,7 @@ def test_golden_rank_one_latent():
     assert float(jepig_gaussian(whole[a][:, a], cross, other)) == pytest.approx(expected["batch_jepig"], rel=1e-10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 999),
     candidates=st.integers(1, 4),
@@ -170,7 +170,7 @@ def coin(f):
     return -(np.exp(log_p) * log_p + np.exp(log_q) * log_q)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(mean=st.floats(-6, 6), variance=st.floats(1e-4, 200))
 def test_probit_bald_is_its_integral(mean, variance):
     scale = math.sqrt(variance)

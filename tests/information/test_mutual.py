@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("dtype", list(TOLERANCE))
 FORMS = ("kl", "entropy", "posterior")
 PER_POINT = (predictive_entropy, conditional_entropy, mutual_information, standard_deviation, variance)
 
-properties = settings(deadline=None, max_examples=40)
+properties = settings(deadline=None)
 seeds = st.integers(0, 2**31)
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5))  # draws, classes
 

@@ -100,7 +100,7 @@ small = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(**small)
 def test_grow_is_exact_while_all_children_fit(seed, points, draws, classes, zeros):
     probs_B_K_C = draw_probs(seed, points, draws, classes, zeros=zeros)
@@ -125,7 +125,7 @@ def test_grow_is_exact_while_all_children_fit(seed, points, draws, classes, zero
         assert float(rows.entropy_R[nearest]) == pytest.approx(entropy_of(r_K), abs=1e-10)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(**small, limit=st.integers(1, 6))
 def test_posterior_rows_are_distributions_and_weights_positive(seed, points, draws, classes, zeros, limit):
     probs_B_K_C = draw_probs(seed, points, draws, classes, zeros=zeros)
@@ -138,7 +138,7 @@ def test_posterior_rows_are_distributions_and_weights_positive(seed, points, dra
     assert rows.count <= limit + 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(**small)
 def test_gains_equal_enumeration(seed, points, draws, classes, zeros):
     probs_B_K_C = draw_probs(seed, points, draws, classes, zeros=zeros)
@@ -192,9 +192,7 @@ def test_a_kept_row_weighs_its_probability_over_the_chance_it_was_kept():
     ("limit", "runs"),
     [
         (2, 200),
-        (5, 100),
         (12, 60),
-        (40, 60),
         *(pytest.param(limit, 600, marks=pytest.mark.slow) for limit in (2, 5, 12, 40)),
     ],
 )
@@ -216,7 +214,10 @@ def test_thinned_growth_is_unbiased_for_left_and_every_gain(limit, runs):
     assert bool(((found.mean(0) - exact).abs() <= 4 * error + 1e-12).all())
 
 
-@pytest.mark.parametrize(("count", "steps"), [(1, 1000), (3, 800), (10, 400), (30, 400)])
+@pytest.mark.parametrize(
+    ("count", "steps"),
+    [(1, 1000), (10, 400), *(pytest.param(*few, marks=pytest.mark.slow) for few in ((3, 800), (30, 400)))],
+)
 def test_thin_is_unbiased_for_left_and_every_gain(count, steps):
     """One offset only, so a fine grid of offsets integrates the expectation nearly exactly; few rows need a finer."""
     probs_B_K_C, weights_K = draw_probs(21, 4, 4, 3), draw_weights(21, 4)
@@ -319,7 +320,7 @@ def test_inclusion_adds_up_to_count_and_is_min_of_one_and_worth_over_c(worth, co
         assert bool((worth_R[~lucky] >= c_X[0] * (1 - 1e-9)).all())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(exponents=st.lists(st.floats(-200, 0), min_size=2, max_size=200), count=st.integers(1, 50))
 def test_inclusion_keeps_hardly_more_than_asked_however_uneven_the_worths(exponents, count):
     inclusion_R = inclusion(torch.tensor(exponents, dtype=torch.float64).exp(), count)
@@ -454,7 +455,7 @@ def test_a_posterior_survives_products_far_below_the_smallest_float():
 # Children of one parent lie on a circle
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=12),
     seed=st.integers(0, 10_000),

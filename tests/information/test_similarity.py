@@ -32,7 +32,7 @@ shapes = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(**shapes, others=st.integers(1, 6))
 def test_similarities_are_products_of_the_rows_written_out(seed, count, outputs, width, scaled, others):
     kernel, rows_N_P = made(seed, count, outputs, width, scaled=scaled)
@@ -66,7 +66,7 @@ def test_sums_are_the_same_by_matrix_and_one_by_one(outputs, monkeypatch):
     assert used, "a single pair needs no matrix"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(**shapes)
 def test_cosines(seed, count, outputs, width, scaled):
     kernel, rows_N_P = made(seed, count, outputs, width, scaled=scaled)

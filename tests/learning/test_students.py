@@ -29,6 +29,7 @@ from natsel.objectives.jepig import TaughtJEPIG
 from natsel.objectives.readings.draws.two_model_jepig import jepig_from_two_models
 
 CPU = torch.device("cpu")
+QUICK = Training(max_epochs=5)
 
 
 def models():
@@ -61,7 +62,7 @@ def test_a_student_believes_the_same_on_average_and_disagrees_less_where_it_was_
 
 
 def test_the_same_seed_gives_the_same_student():
-    model = models()[0].fit(blobs(24), seed=1)
+    model = Dropout(mlp(2, 3), draws=6, training=QUICK, device="cpu").fit(blobs(24), seed=1)
     inputs = blobs(30, seed=3).inputs
     first, again, other = (distil(model, inputs, model.believe(inputs), seed=seed) for seed in (2, 2, 3))
     assert first.believe(inputs).log_probs_N_K_C.equal(again.believe(inputs).log_probs_N_K_C)
@@ -100,7 +101,8 @@ def test_the_loss_of_a_soft_label_is_a_divergence():
 def test_hard_labels_as_probabilities_teach_the_same():
     examples = blobs(24)
     soft = Examples(examples.inputs, np.eye(3)[examples.labels])
-    found = [models()[1].fit(one, blobs(12, seed=5), seed=4).believe(examples.inputs) for one in (examples, soft)]
+    pair = Ensemble(mlp(2, 3), members=2, training=Training(max_epochs=30, patience=30), device="cpu")
+    found = [pair.fit(one, blobs(12, seed=5), seed=4).believe(examples.inputs) for one in (examples, soft)]
     torch.testing.assert_close(found[0].log_probs_N_K_C, found[1].log_probs_N_K_C, rtol=1e-3, atol=1e-3)
 
 
@@ -217,9 +219,6 @@ def test_made_up_labels_are_drawn_jointly_and_by_their_chances():
 def test_more_examples_go_beside_hard_and_soft_labels():
     soft = Examples([[0.0]], np.array([[0.5, 0.5]]))
     assert extended(soft, [[1.0]], np.array([1])).labels.tolist() == [[0.5, 0.5], [0.0, 1.0]]
-
-
-QUICK = Training(max_epochs=5)
 
 
 @pytest.mark.parametrize(

@@ -196,15 +196,20 @@ def trajectory(one):
     return [(ask.number, ask.seed, ask.picks) for r in one.history for ask in r.asks], one.labelled_ids.tolist()
 
 
-@pytest.mark.parametrize("method", ["epig", "batch-epig", "power-epig", "jepig"])
-@pytest.mark.parametrize(
-    "targets",
-    [
-        TargetInputs(fresh, count=6),
-        TargetInputs("pool", count=6),
-        TargetInputs("pool", class_prior=[0.5, 0.5, 0], count=6),
-    ],
-)
+SOURCES = [
+    TargetInputs(fresh, count=6),
+    TargetInputs("pool", count=6),
+    TargetInputs("pool", class_prior=[0.5, 0.5, 0], count=6),
+]
+# Every method and every source by default: what the one does with targets does not depend on where they come from.
+LIVES = [
+    pytest.param(method, targets, marks=() if one % 3 == other else pytest.mark.slow)
+    for one, method in enumerate(["epig", "batch-epig", "power-epig", "jepig"])
+    for other, targets in enumerate(SOURCES)
+]
+
+
+@pytest.mark.parametrize(("method", "targets"), LIVES)
 def test_lives_that_end_after_each_batch_make_the_same_run(tmp_path, method, targets):
     def life(store, budget):
         with ActiveLearner(Committee(), pool(), method, k=3, seed=1, store=store, targets=targets) as one:

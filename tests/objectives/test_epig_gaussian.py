@@ -70,7 +70,7 @@ shapes = {
 }
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(**shapes, weighted=st.booleans())
 def test_epig_of_points_added_is_their_information_about_each_target(seed, count, targets, width, weighted):
     pool, about = random_features(seed, count, width), random_features(seed + 1, targets, width)
@@ -95,7 +95,7 @@ def test_epig_of_points_added_is_their_information_about_each_target(seed, count
     assert state.value(torch.tensor([], dtype=torch.int64)) == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(**shapes)
 def test_jepig_of_points_added_is_their_information_about_all_targets(seed, count, targets, width):
     pool, about = random_features(seed, count, width), random_features(seed + 1, targets, width)

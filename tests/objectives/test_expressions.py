@@ -194,7 +194,7 @@ def test_totals_of_batches_are_joint_expressions(name):
         belief = given_pool.belief()
         targets = given_pool.targets() if Argument.TARGETS in method.needs else None
         chosen = natsel.select(method, belief, k=3, targets=targets)
-        picked = tuple(int(position) for position in chosen.indices)
+        picked = tuple(int(position) for position in chosen.ids)
         assert chosen.total == pytest.approx(by_hand(type(method.objective), given_pool, picked), abs=1e-10)
         found = on_joints(type(method.objective), given_pool, picked)
         assert found == pytest.approx(chosen.total, abs=1e-10)
@@ -295,7 +295,7 @@ def test_the_plain_scores_state_their_bounds():
 
 
 @pytest.mark.parametrize(("objective", "bound", "kind"), CATEGORICAL_BOUNDS)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     draws=st.integers(1, 6),
@@ -374,7 +374,7 @@ def test_methods_are_listed_with_their_expressions(capsys, monkeypatch):
     from natsel.cli.methods import command, describe
 
     monkeypatch.setenv("COLUMNS", "120")
-    command(as_json=False)
+    command(every=True, as_json=False)
     shown = " ".join(capsys.readouterr().out.split())
     assert "EIG I[Y;Omega|x,D], two points I[Y1,Y2;Omega|x1,x2,D]" in shown
     assert "from GaussianSamples: upper bound · monotone, submodular" in shown

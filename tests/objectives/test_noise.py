@@ -30,7 +30,7 @@ def test_no_total_exceeds_what_is_possible(seed, rows, scale, name):
     objective = {"batchbald": natsel.EIG, "batch-jepig": natsel.JEPIG, "batch-epig": natsel.EPIG}[name](rows=rows)
     aims = {} if name == "batchbald" else {"targets": targets}
     batch = natsel.select(natsel.Method(objective, natsel.Greedy()), pool, k=8, seed=seed, **aims)
-    alone = natsel.score("bald", pool)[torch.from_numpy(batch.indices)]
+    alone = natsel.score("bald", pool)[torch.from_numpy(batch.ids)]
     assert batch.total <= float(alone.sum()) + 1e-9
     assert batch.total <= math.log(6) + 1e-9
     assert batch.total == pytest.approx(float(batch.scores.sum()), abs=1e-9)

@@ -165,7 +165,7 @@ def conditioned(pool, labels, targets, positions):
     moved = (
         aims.with_weights_of(after)
         if isinstance(aims, GaussianFeatures)
-        else type(aims)(*(getattr(aims, name) for name in aims.points[:-1]), after.log_weights_K)
+        else type(aims)(*(getattr(aims, name) for name in aims.points), after.log_weights_K)
     )
     return after, Targets(moved, labels=targets.labels)
 
@@ -252,7 +252,7 @@ def test_a_batch_does_not_take_a_label_that_contradicts_the_targets_before_other
     targets = Targets(CategoricalSamples.from_probs([[[1.0, 0.0], [0.0, 1.0]]]), labels=[0])
     for objective in (PIG(), JPIG()):
         found = select(Method(objective, Greedy()), pool, 3, labels=[1, 0, 0], targets=targets)
-        assert found.indices.tolist() == [1, 2, 0]
+        assert found.ids.tolist() == [1, 2, 0]
         assert found.scores[2] == -math.inf
 
 

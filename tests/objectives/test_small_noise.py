@@ -100,7 +100,7 @@ def test_greedy_picks_the_best_gain(method, name, setting):
     exact = Exact(whole)
     picks = natsel.select(method, pool, k=4, **({} if name == "eig" else {"targets": targets}))
     for place, point in enumerate(picks):
-        taken = picks.indices[:place].tolist()
+        taken = picks.ids[:place].tolist()
         gains = {one: exact.gain(name, taken, one) for one in range(POOL) if one not in taken}
         assert gains[point] == pytest.approx(max(gains.values()), abs=1e-5)
         assert float(picks.scores[place]) == pytest.approx(gains[point], abs=1e-5)

@@ -220,7 +220,7 @@ def test_on_information_about_targets_it_lies_between_greedy_and_the_best(seed):
     assert found.total <= best.total + 1e-9
     kept = set(select(ForwardBackward(oversample=1), 6))
     assert set(found) <= kept
-    assert select(ForwardBackward(oversample=1), 3).indices.tolist() == select(Greedy(), 3).indices.tolist()
+    assert select(ForwardBackward(oversample=1), 3).ids.tolist() == select(Greedy(), 3).ids.tolist()
     worth = {
         chosen: natsel.select(natsel.Method(natsel.JEPIG(), Greedy()), belief[list(chosen)], 3, targets=targets).total
         for chosen in combinations(sorted(kept), 3)

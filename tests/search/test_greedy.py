@@ -91,7 +91,7 @@ def test_the_bounds_of_the_state_are_not_written_to():
     assert bounds.tolist() == [2.0, 2.0, 1.0]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 12)), min_size=1, max_size=40), st.data())
 def test_lazy_greedy_equals_plain_greedy_with_ties_to_the_lower_position(sets, data):
     k = data.draw(st.integers(1, len(sets)))
@@ -361,13 +361,13 @@ def plain_greedy(belief, k, count, seed=0):
     return taken
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(seed=st.integers(0, 1000), draws=st.integers(1, 6), classes=st.integers(1, 4), weighted=st.booleans())
 def test_gains_of_picks_are_differences_of_joint_information(seed, draws, classes, weighted):
     belief = pool(seed, 7, draws, classes, weighted=weighted)
     selection = batchbald(belief, 5)
     totals = [
-        joint_mutual_information(belief.log_probs_N_K_C[selection.indices[:size].tolist()], belief.log_weights_K)
+        joint_mutual_information(belief.log_probs_N_K_C[selection.ids[:size].tolist()], belief.log_weights_K)
         for size in range(1, 6)
     ]
     assert selection.scores.cumsum(0).tolist() == pytest.approx(totals, abs=1e-10)
@@ -427,14 +427,14 @@ def test_exact_copies_tie_to_the_lower_position():
     for forced in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(CategoricalEIG, "prefers_racing", property(lambda state, forced=forced: forced))
-            taken = batchbald(belief, 8).indices.tolist()
+            taken = batchbald(belief, 8).ids.tolist()
         for place, position in enumerate(taken):
             assert position < 100 or position - 100 in taken[:place]
 
 
 def test_a_pool_of_copies_is_taken_from_the_front():
     belief = CategoricalSamples(pool(0, 1, 8, 4).log_probs_N_K_C.expand(3000, -1, -1))
-    assert batchbald(belief, 6).indices.tolist() == [0, 1, 2, 3, 4, 5]
+    assert batchbald(belief, 6).ids.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("draws", [1, 3])
@@ -442,7 +442,7 @@ def test_points_that_tell_nothing_are_taken_from_the_front(draws):
     """One draw, or draws that agree: all gains are 0, and ties go to the lower position."""
     shared = pool(0, 500, 1, 7).log_probs_N_K_C.expand(-1, draws, -1)
     selection = batchbald(CategoricalSamples(shared), 5)
-    assert selection.indices.tolist() == [0, 1, 2, 3, 4]
+    assert selection.ids.tolist() == [0, 1, 2, 3, 4]
     assert selection.scores.tolist() == pytest.approx([0.0] * 5, abs=1e-12)
 
 
@@ -454,7 +454,7 @@ def test_float32_rounding_never_makes_a_gain_negative():
     assert selection.total >= -1e-12
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     count=st.sampled_from([1, 2, 7, 60]),
@@ -474,7 +474,7 @@ def test_any_pool_gives_a_sound_batch(seed, count, draws, classes, scale, rows, 
     belief = CategoricalSamples.from_logits(logits, weights.log_softmax(0))
     k = min(count, 12)
     selection = batchbald(belief, k, rows=rows, seed=seed)
-    assert len(set(selection.indices.tolist())) == k
+    assert len(set(selection.ids.tolist())) == k
     assert bool(selection.scores.isfinite().all())
     assert bool((selection.scores >= 0).all())
     assert float(selection.scores[0]) == pytest.approx(float(natsel.score("bald", belief).max()), abs=1e-9)
@@ -548,7 +548,7 @@ def test_impossible_classes_and_rare_rows_give_no_nan():
     probs_N_K_C.scatter_(2, labels_N_K[..., None], 1 - 1e-7)
     selection = batchbald(CategoricalSamples.from_probs(probs_N_K_C), 8)
     assert bool(selection.scores.isfinite().all())
-    assert len(set(selection.indices.tolist())) == 8
+    assert len(set(selection.ids.tolist())) == 8
     assert selection.total == pytest.approx(math.log(50), abs=1e-5)
 
 
@@ -585,7 +585,7 @@ def test_the_fast_path_achieves_what_plain_greedy_does(count, draws, classes, k,
         return joint_mutual_information(belief.log_probs_N_K_C[batch], belief.log_weights_K)
 
     selection = batchbald(belief, k, rows=rows)
-    achieved, wanted = judged(selection.indices.tolist()), judged(reference)
+    achieved, wanted = judged(selection.ids.tolist()), judged(reference)
     assert achieved >= wanted - allowed_loss
     assert selection.total == pytest.approx(achieved, abs=0.03 * math.sqrt(256 / rows) + 0.005)
 
@@ -598,9 +598,9 @@ def test_the_fast_path_on_a_wide_pool_judged_by_common_samples():
         generator = torch.Generator().manual_seed(0)
         return joint_mutual_information_sampled(belief.log_probs_N_K_C[batch], 20_000, None, generator)
 
-    (achieved, error), (wanted, _) = judged(selection.indices.tolist()), judged(reference)
+    (achieved, error), (wanted, _) = judged(selection.ids.tolist()), judged(reference)
     assert achieved >= wanted - 0.005 - 2 * error
-    assert len(set(selection.indices.tolist())) == 7
+    assert len(set(selection.ids.tolist())) == 7
 
 
 def picks_under(belief, k, rows, **patches):
@@ -622,7 +622,7 @@ def test_racing_and_looking_agree_on_certain_rows(seed):
     belief = graded_pool(seed)
     raced = picks_under(belief, 5, 4096, prefers_racing=property(lambda state: True))
     looked = picks_under(belief, 5, 4096, prefers_racing=property(lambda state: False))
-    assert raced.indices.tolist() == looked.indices.tolist()
+    assert raced.ids.tolist() == looked.ids.tolist()
     assert torch.allclose(raced.scores, looked.scores, rtol=0, atol=1e-10)
     assert torch.allclose(raced.gaps, looked.gaps, rtol=0, atol=1e-5)
     assert looked.gap_errors.tolist() == [0.0] * 5
@@ -634,7 +634,7 @@ def test_lazy_and_not_lazy_agree(seed, monkeypatch):
     looking = property(lambda state: False)
     lazy = picks_under(belief, 5, 4096, prefers_racing=looking)
     full = picks_under(belief, 5, 4096, prefers_racing=looking, submodular=False)
-    assert lazy.indices.tolist() == full.indices.tolist()
+    assert lazy.ids.tolist() == full.ids.tolist()
     assert torch.equal(lazy.scores, full.scores)
 
     def forgetful(state, bound_N):
@@ -645,7 +645,7 @@ def test_lazy_and_not_lazy_agree(seed, monkeypatch):
     lazy = picks_under(belief, 5, 4096, prefers_racing=racing)
     monkeypatch.setattr(greedy_module, "race", forgetful)
     full = picks_under(belief, 5, 4096, prefers_racing=racing)
-    assert lazy.indices.tolist() == full.indices.tolist()
+    assert lazy.ids.tolist() == full.ids.tolist()
 
 
 @pytest.mark.parametrize("rows", [256, 4096])
@@ -656,7 +656,7 @@ def test_same_picks_whatever_the_budget_and_whether_the_pool_is_held(rows):
         with natsel.memory_budget(budget):
             assert state_of(belief).pool.held is (budget > 1_000_000)
             lean = batchbald(belief, 5, rows=rows)
-        assert lean.indices.tolist() == whole.indices.tolist()
+        assert lean.ids.tolist() == whole.ids.tolist()
         assert torch.allclose(lean.scores, whole.scores, rtol=0, atol=1e-9)
 
 
@@ -671,14 +671,14 @@ def test_same_picks_whatever_the_threads(rows):
             found.append(batchbald(belief, 5, rows=rows))
     finally:
         torch.set_num_threads(threads)
-    assert found[0].indices.tolist() == found[1].indices.tolist()
+    assert found[0].ids.tolist() == found[1].ids.tolist()
     assert torch.allclose(found[0].scores, found[1].scores, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("rows", [256, 4096])
 def test_same_picks_from_float32(rows):
     wide, narrow = (batchbald(graded_pool(5, dtype=dtype), 5, rows=rows) for dtype in (torch.float64, torch.float32))
-    assert wide.indices.tolist() == narrow.indices.tolist()
+    assert wide.ids.tolist() == narrow.ids.tolist()
     assert torch.allclose(wide.scores, narrow.scores, rtol=0, atol=1e-5)
 
 
@@ -687,7 +687,7 @@ def test_the_same_seed_gives_the_same_batch_and_no_global_randomness_is_used():
     before = torch.random.get_rng_state()
     first, again, other = (batchbald(belief, 8, rows=64, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert first.indices.tolist() == again.indices.tolist()
+    assert first.ids.tolist() == again.ids.tolist()
     assert torch.equal(first.scores, again.scores)
     assert not torch.equal(first.scores, other.scores)
 
@@ -698,7 +698,7 @@ def test_the_same_seed_gives_the_same_batch_and_no_global_randomness_is_used():
 @pytest.mark.parametrize("rows", [16, 4096])
 def test_a_batch_larger_than_the_draws_can_fill_is_filled_all_the_same(rows):
     selection = batchbald(pool(7, 100, 5, 4, spread=3.0), 30, rows=rows)
-    assert len(set(selection.indices.tolist())) == 30
+    assert len(set(selection.ids.tolist())) == 30
     assert any(warning.startswith("draws exhausted: ") for warning in selection.warnings)
     assert any(warning.startswith("saturated: ") for warning in selection.warnings)
     assert selection.total == pytest.approx(math.log(5), abs=0.01)
@@ -735,5 +735,5 @@ def test_a_clear_choice_is_not_said_to_be_noise_although_rows_are_thinned():
         state.add(position)
     assert not state.exact
     selection = batchbald(CategoricalSamples.from_probs(probs), 4, rows=3)
-    assert selection.indices.tolist() == [500, 77, 300, 10]
+    assert selection.ids.tolist() == [500, 77, 300, 10]
     assert not any("noise" in warning for warning in selection.warnings)

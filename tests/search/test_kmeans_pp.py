@@ -76,8 +76,18 @@ def law(place_N_D, order, first="largest", allowed=None):
     return chance
 
 
-@pytest.mark.parametrize("first", ["largest", "uniform"])
-@pytest.mark.parametrize("allowed", [None, [True, True, False, True, True]])
+SOME = [True, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("first", "allowed"),
+    [
+        ("largest", SOME),
+        ("uniform", None),
+        pytest.param("largest", None, marks=pytest.mark.slow),
+        pytest.param("uniform", SOME, marks=pytest.mark.slow),
+    ],
+)
 def test_batches_come_as_often_as_the_law_says(first, allowed):
     place_N_D = torch.randn(5, 2, generator=torch.Generator().manual_seed(3)).double()
     draws, search = 1500, KMeansPP(first=first)
@@ -179,8 +189,8 @@ def test_select_on_gaussian_features():
     belief = natsel.GaussianFeatures(torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), noise=0.5)
     method = natsel.Method(natsel.EIG(), KMeansPP())
     selection = natsel.select(method, belief, 5, seed=3)
-    assert selection.indices.tolist() == natsel.select(method, belief, 5, seed=3).indices.tolist()
-    assert selection.indices[0] == int(natsel.score("bald", belief).argmax())
+    assert selection.ids.tolist() == natsel.select(method, belief, 5, seed=3).ids.tolist()
+    assert selection.ids[0] == int(natsel.score("bald", belief).argmax())
     with pytest.raises(ValueError, match="KMeansPP needs distances, which Entropy on GaussianFeatures does not offer"):
         natsel.select(natsel.Method(natsel.Entropy(), KMeansPP()), belief, 5)
 

@@ -101,7 +101,7 @@ def test_the_sets_foreseen_are_those_asked_for():
     """Every value that forward–backward and exhaustive ask for is in the estimate, which is refused below it."""
     asked = []
     state = SimpleNamespace(
-        offers=Capability.GAINS | Capability.VALUE | Capability.COSTS,
+        offers=Capability.GAINS | Capability.VALUE | Capability.OPERATIONS,
         submodular=True,
         exact=True,
         remaining=math.inf,
@@ -126,7 +126,7 @@ def test_the_sets_foreseen_are_those_asked_for():
 
 def test_how_long_is_told_in_words():
     state = SimpleNamespace(
-        offers=Capability.VALUE | Capability.COSTS, operations=lambda size: A_SECOND - BASE * (1 + size)
+        offers=Capability.VALUE | Capability.OPERATIONS, operations=lambda size: A_SECOND - BASE * (1 + size)
     )
     for count, words in ((61, "61 seconds"), (200, "3 minutes"), (7300, "2 hours"), (10**8, "1,200 days")):
         with pytest.raises(

@@ -57,7 +57,7 @@ def everyone(count: int) -> Tensor:
     excess=st.sampled_from([0.0, 0.01, 1.0, 50.0]),
     levels=st.sampled_from([1, 3, 1000]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_picks_are_those_of_full_scoring(seed, count, excess, levels):
     """Ceilings that hold, tight or loose or out of all order, with ties and without."""
     rng = np.random.default_rng(seed)
@@ -197,14 +197,14 @@ def same_worth(found: list[int], expected: list[int], score_N: Tensor) -> bool:
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("shape", [(1500, 200, 20, 5), (1500, 70, 6, 2)], ids=str)
-def test_epig_picks_are_those_of_full_scoring(regime, shape):
-    for seed in range(2):
-        pool, about = REGIMES[regime](*shape, seed)
-        score_N = read_epig(pool, about).scores()
-        for k in (1, 10, 60):
-            picks = TopK()(read_epig(pool, about), k, everyone(len(pool)), torch.Generator())
-            expected = full(score_N, k, everyone(len(pool)))
-            assert same_worth(picks.positions.tolist(), expected, score_N), f"seed {seed}, k {k}"
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_epig_picks_are_those_of_full_scoring(regime, shape, seed):
+    pool, about = REGIMES[regime](*shape, seed)
+    score_N = read_epig(pool, about).scores()
+    for k in (1, 10, 60):
+        picks = TopK()(read_epig(pool, about), k, everyone(len(pool)), torch.Generator())
+        expected = full(score_N, k, everyone(len(pool)))
+        assert same_worth(picks.positions.tolist(), expected, score_N), f"k {k}"
 
 
 # Scores of few certain draws (trees) take few values, and ties must all be looked at.

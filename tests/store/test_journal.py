@@ -238,7 +238,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(steps)
 def test_replaying_is_the_same_as_having_been_there(steps):
     """Two clients take turns on one journal; a plain simulation says what must come out, and so must every replay."""

@@ -5,7 +5,8 @@ which are words (`named`); slicing, moving and storing follow from that. Its ids
 from a slice still names the user's own datum.
 
 A belief also says what else it can be read as (`views`), so that an objective that is read from one kind of belief is
-read from all beliefs that can be seen as that kind.
+read from all beliefs that can be seen as that kind. It predicts labels in the same way: `predict`, `predict_proba`,
+`mean`, `std` and `interval` are those of the class probabilities or of the Gaussians that it can be seen as.
 """
 
 from collections import deque
@@ -87,6 +88,69 @@ class Belief:
             " belief.condition(points, labels) first, and leave given= out"
         )
 
+    def predict(self) -> Tensor:
+        """The label to expect of each point: the number of the most likely class, or the mean.
+
+        >>> from natsel.beliefs import CategoricalSamples
+        >>> CategoricalSamples.from_probs([[[0.9, 0.1], [0.3, 0.7]], [[0.0, 1.0], [0.6, 0.4]]]).predict()
+        tensor([0, 1])
+        """
+        return self._prediction("predict").predict()
+
+    def predict_proba(self) -> Tensor:
+        """p(y = c | x_n), N × C in float64: for draws their mean, Σ_k w_k p(y = c | x_n, ω_k).
+
+        >>> from natsel.beliefs import CategoricalSamples
+        >>> CategoricalSamples.from_probs([[[1.0, 0.0], [0.5, 0.5]]]).predict_proba().round(decimals=6).tolist()
+        [[0.75, 0.25]]
+        """
+        return self._prediction("predict_proba").predict_proba()
+
+    @property
+    def mean(self) -> Tensor:
+        """The number to expect of each point, N values in float64: for draws Σ_k w_k mean_nk.
+
+        >>> from natsel.beliefs import GaussianSamples
+        >>> GaussianSamples([[0.0, 2.0]], 0.5).mean.tolist()
+        [1.0]
+        """
+        return self._prediction("mean").mean
+
+    @property
+    def std(self) -> Tensor:
+        """The standard deviation of the label of each point, noise included, N values in float64.
+
+        >>> from natsel.beliefs import GaussianFeatures
+        >>> GaussianFeatures([[3.0]], noise=16.0).std.tolist()
+        [5.0]
+        """
+        return self._prediction("std").std
+
+    def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """The ends between which the label of each point lies with probability `level`, with equal tails below and
+        above: twice N values in float64.
+
+        >>> from natsel.beliefs import GaussianFeatures
+        >>> lower, upper = GaussianFeatures([[3.0]], noise=16.0, mean=1.0).interval(0.6827)
+        >>> round(lower.item(), 2), round(upper.item(), 2)
+        (-4.0, 6.0)
+        """
+        return self._prediction("interval").interval(level)
+
+    def _prediction(self, name: str) -> "Belief":
+        """The belief that this one is seen as where a label is predicted."""
+        from natsel.beliefs.class_probabilities import ClassProbabilities
+        from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
+
+        kinds: tuple[type[Belief], ...] = (ClassProbabilities, GaussianSamples, GaussianFeatures)
+        seen = next((found for kind in kinds if (found := seen_as(self, kind)) is not None), None)
+        if seen is None or seen is self:
+            raise ValueError(
+                f"{name}: {type(self).__name__} does not say which labels to expect; ask a belief that does, such as"
+                " natsel.CategoricalSamples or GaussianSamples"
+            )
+        return seen
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -104,7 +168,7 @@ class Belief:
         tensor: Tensor = getattr(self, self.points[0])
         return tensor.device
 
-    def with_ids(self, ids: Any) -> Self:
+    def with_ids(self, ids: object) -> Self:
         """The same belief about points that go by these ids."""
         return self._trusted(ids=ids_for(ids, len(self)))
 
@@ -129,7 +193,7 @@ class Belief:
             raise ValueError(f"path: {path} holds {type(belief).__name__}, not {cls.__name__}; load it as that")
         return belief
 
-    def _trusted(self, **changes: Any) -> Self:
+    def _trusted(self, **changes: object) -> Self:
         """A copy with changed fields that need no second check (parts of what was checked before)."""
         other = object.__new__(type(self))
         for field in fields(self):  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ docs/theory/information-quantities.md, 1 (conventions) and 14 (the model behind 
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -57,7 +57,7 @@ class CategoricalSamples(Weighted, Belief):
             log_probs_N_K_C: ArrayLike,
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class CategoricalSamples(Weighted, Belief):
         logits_N_K_C: ArrayLike,
         log_weights_K: ArrayLike | None = None,
         draws_id: str | None = None,
-        ids: Any = None,
+        ids: object = None,
     ) -> Self:
         """From unnormalised scores: a log-softmax over classes is taken.
 
@@ -95,7 +95,7 @@ class CategoricalSamples(Weighted, Belief):
         probs_N_K_C: ArrayLike,
         log_weights_K: ArrayLike | None = None,
         draws_id: str | None = None,
-        ids: Any = None,
+        ids: object = None,
     ) -> Self:
         """From probabilities.
 

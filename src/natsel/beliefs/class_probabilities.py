@@ -7,7 +7,7 @@ docs/theory/information-quantities.md, 13.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from torch import Tensor
 
@@ -41,7 +41,7 @@ class ClassProbabilities(Belief):
             self,
             log_probs_N_C: ArrayLike,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class ClassProbabilities(Belief):
         )
 
     @classmethod
-    def from_probs(cls, probs_N_C: ArrayLike, draws_id: str | None = None, ids: Any = None) -> Self:
+    def from_probs(cls, probs_N_C: ArrayLike, draws_id: str | None = None, ids: object = None) -> Self:
         """From probabilities.
 
         >>> ClassProbabilities.from_probs([[1.0, 0.0]]).log_probs_N_C.tolist()
@@ -73,10 +73,36 @@ class ClassProbabilities(Belief):
         """Class numbers of the points."""
         return class_labels(as_integers(labels, name).to(self.device), len(self), self.log_probs_N_C.shape[1], name)
 
+    def predict(self) -> Tensor:
+        """The number of the most likely class of each point, the first of those that are equally likely."""
+        return self.log_probs_N_C.argmax(-1)
+
+    def predict_proba(self) -> Tensor:
+        """p(y = c | x_n), N × C in float64, rows summing to one."""
+        return self.log_probs_N_C.double().softmax(-1)
+
+    @property
+    def mean(self) -> Tensor:
+        """Refused: classes have no mean."""
+        raise _about_classes("mean")
+
+    @property
+    def std(self) -> Tensor:
+        """Refused: classes have no standard deviation."""
+        raise _about_classes("std")
+
+    def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Refused: classes have no order."""
+        raise _about_classes("interval")
+
     @property
     def log_probs_N_1_C(self) -> Tensor:
         """The same with an axis for draws of length one."""
         return self.log_probs_N_C[:, None]
+
+
+def _about_classes(name: str) -> ValueError:
+    return ValueError(f"{name}: the belief is about classes, which have none; use predict_proba() or predict()")
 
 
 def _check_shape(values: Tensor, name: str) -> None:

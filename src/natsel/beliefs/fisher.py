@@ -10,7 +10,7 @@ docs/theory/weight-space.md, 2 to 4.
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -110,7 +110,7 @@ class FisherFactors(FisherBelief):
             kind: Kind = "softmax",
             precision: ArrayLike | Precision = 1.0,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class FisherFactors(FisherBelief):
         probs_N_C: ArrayLike,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids: Any = None,
+        ids: object = None,
     ) -> Self:
         """A softmax over C classes.
 
@@ -157,7 +157,7 @@ class FisherFactors(FisherBelief):
         probs_N: ArrayLike,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids: Any = None,
+        ids: object = None,
     ) -> Self:
         """One logit: curvature π(1 − π).
 
@@ -189,7 +189,7 @@ class FisherFactors(FisherBelief):
         outputs: int = 1,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids: Any = None,
+        ids: object = None,
     ) -> Self:
         """Numbers seen through noise of a variance (one, or one per point): curvature 1/noise.
 
@@ -220,7 +220,7 @@ class FisherFactors(FisherBelief):
         rates_N: ArrayLike,
         precision: ArrayLike | Precision = 1.0,
         draws_id: str | None = None,
-        ids: Any = None,
+        ids: object = None,
     ) -> Self:
         """Counts with a log-rate: curvature = rate.
 
@@ -312,7 +312,7 @@ class FisherRows(FisherBelief):
             rows_N_R_P: ArrayLike,
             precision: ArrayLike | Precision = 1.0,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -5,13 +5,19 @@
 
 Features cover kernels (through a square root), gradients, last layers, Gaussian processes and black boxes: centred
 member predictions are features. `noise` is always a variance. Labels re-weight the draws of the one, and give the exact
-posterior of the other.
+posterior of the other. Both predict the label of each point:
+
+    GaussianSamples    mean_n = Σ_k w_k mean_nk      std_n² = Σ_k w_k (variance_nk + (mean_nk − mean_n)²)
+                       interval: quantiles of the mixture of all draws (`natsel.information.mixture_quantiles`)
+    GaussianFeatures   mean_n                        std_n² = |Φ_n|² + noise_n        interval: mean_n ± z std_n
+
 docs/theory/epig-jepig.md, 2 and 6; docs/theory/joint-predictions.md, 5.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -21,11 +27,23 @@ from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_log_weights, summed
 from natsel.beliefs.updates import Update, gaussian_update, short_name
 from natsel.ids import IdArray, ids_for
-from natsel.memory import require
+from natsel.memory import chunked, require
+
+
+class _AboutNumbers(Belief):
+    """What both kinds share where labels are predicted."""
+
+    def predict(self) -> Tensor:
+        """The mean of each point."""
+        return self.mean.clone()
+
+    def predict_proba(self) -> Tensor:
+        """Refused: numbers are no classes."""
+        raise ValueError("predict_proba: the belief is about numbers; use mean, std or interval(level)")
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSamples(Weighted, Belief):
+class GaussianSamples(Weighted, _AboutNumbers):
     """What K draws of a regressor say about N points: a mean and a noise variance for each.
 
     >>> len(GaussianSamples([[0.0, 1.0]], [[0.1, 0.1]]))
@@ -50,7 +68,7 @@ class GaussianSamples(Weighted, Belief):
             variance_N_K: ArrayLike,
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -93,6 +111,52 @@ class GaussianSamples(Weighted, Belief):
             draws_id = f"{draws_id} given {short_name(self.log_weights_K)}"
         return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids, mean_N)
 
+    @property
+    def mean(self) -> Tensor:
+        """The mean over the draws, Σ_k w_k mean_nk: N values in float64."""
+        return self._over_points(lambda mean_n_K, _: mean_n_K @ self.log_weights_K.exp())
+
+    @property
+    def std(self) -> Tensor:
+        """The standard deviation of a label, by the law of total variance: noise within draws, and draws apart.
+
+        >>> GaussianSamples([[0.0, 2.0]], 3.0).std.tolist()
+        [2.0]
+        """
+        weights_K = self.log_weights_K.exp()
+
+        def deviation(mean_n_K: Tensor, variance_n_K: Tensor) -> Tensor:
+            apart_n_K = mean_n_K - (mean_n_K @ weights_K)[:, None]
+            return ((variance_n_K + apart_n_K.square()) @ weights_K).sqrt()
+
+        return self._over_points(deviation)
+
+    def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Quantiles of the mixture of all draws, Σ_k w_k N(mean_nk, variance_nk), with equal tails below and above.
+
+        >>> lower, upper = GaussianSamples([[0.0, 0.0]], 1.0).interval(0.95)
+        >>> round(lower.item(), 4), round(upper.item(), 4)
+        (-1.96, 1.96)
+        """
+        # Imported here, for few use it: beliefs are to be imported quickly.
+        from natsel.information.mixture_quantiles import lower_quantile
+
+        tail, weights_K = _tail(level), self.log_weights_K.exp()
+
+        def lower(mean_n_K: Tensor, variance_n_K: Tensor) -> Tensor:
+            return lower_quantile(mean_n_K, variance_n_K.sqrt(), weights_K, tail)
+
+        # The upper end is minus the lower one of the mirrored mixture: both tails are small, and so exact.
+        return self._over_points(lower), self._over_points(lambda mean_n_K, *rest: -lower(-mean_n_K, *rest))
+
+    def _over_points(self, work: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """One number per point, from means and variances in float64, in chunks that keep to the memory budget."""
+
+        def part_of(part: slice) -> Tensor:
+            return work(self.mean_N_K[part].double(), self.variance_N_K[part].double())
+
+        return chunked(part_of, len(self), 64 * self.n_draws, self.device)
+
     def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
         """The belief after seeing real labels at some of its points, by re-weighting the draws.
 
@@ -125,7 +189,7 @@ class GaussianSamples(Weighted, Belief):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianFeatures(Belief):
+class GaussianFeatures(_AboutNumbers):
     """N jointly Gaussian points with covariance Φ Φᵀ, seen through noise of the given variance (one, or one per point).
 
     `mean` is what is expected of each point, 0 unless given; information in features does not depend on it, what labels
@@ -152,7 +216,7 @@ class GaussianFeatures(Belief):
             features_N_D: ArrayLike,
             noise: ArrayLike = 1.0,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
             mean: ArrayLike = 0.0,
         ) -> None: ...
 
@@ -209,6 +273,20 @@ class GaussianFeatures(Belief):
         """What is expected of each point."""
         mean_N: Tensor = self.mean
         return mean_N
+
+    @property
+    def std(self) -> Tensor:
+        """The standard deviation of a label, √(|Φ_n|² + noise_n): N values in float64."""
+
+        def work(part: slice) -> Tensor:
+            return (self.features_N_D[part].double().square().sum(1) + self.noise_N[part]).sqrt()
+
+        return chunked(work, len(self), 16 * self.features_N_D.shape[1], self.device)
+
+    def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """mean_n ± z std_n, with z the quantile (1 + level) / 2 of the standard normal distribution."""
+        reach_N = -float(torch.special.ndtri(torch.tensor(_tail(level), dtype=torch.float64))) * self.std
+        return self.mean_N - reach_N, self.mean_N + reach_N
 
     @property
     def log_evidence(self) -> float:
@@ -275,6 +353,13 @@ class GaussianFeatures(Belief):
         name = None if self.draws_id is None else f"{self.draws_id} given {update.name}"
         belief._set(updates=None if self.updates is None else (*self.updates, update), draws_id=name)
         return belief
+
+
+def _tail(level: float) -> float:
+    """The probability below an interval of this level, which is also that above it."""
+    if not isinstance(level, int | float) or not 0 < level < 1:
+        raise ValueError(f"level: expected a share above 0 and below 1, found {level!r}; 0.9 is 90 %")
+    return (1 - level) / 2
 
 
 def _check_matrix(array: Tensor, name: str, axes: str) -> None:

@@ -76,7 +76,7 @@ def _read_csv(path: Path, single_draw: bool) -> tuple[Columns, dict[str, Array]]
             raise _diagnosis(path, columns, reason) from None
 
 
-def _read_rows(path: Path, header: list[str], columns: Columns, id_type: Any) -> dict[str, Array]:
+def _read_rows(path: Path, header: list[str], columns: Columns, id_type: type) -> dict[str, Array]:
     used = [name for name in header if name in columns.names]
     # Integers apart from floats: an id above 2^53 would change as a float.
     kinds = [np.float64 if name in columns.classes else id_type if name == "id" else np.int64 for name in used]

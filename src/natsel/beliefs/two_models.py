@@ -8,7 +8,7 @@ docs/theory/epig-jepig.md, 7.2 and 8; Kirsch, Rainforth & Gal 2021.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -48,7 +48,7 @@ class TwoModels(Belief):
             students_N_S_L_C: ArrayLike,
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
-            ids: Any = None,
+            ids: object = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -38,12 +38,12 @@ def measure_size(count: int, draws: int, classes: int, k: int, device: str, repe
 
     def select(seed: int) -> natsel.Selection:
         batch = natsel.select("batchbald", there, k=k, seed=seed)
-        picks.append(batch.indices.tolist())
+        picks.append(batch.ids.tolist())
         return batch
 
     held_mib = torch.cuda.memory_allocated() / 2**20 if device == "cuda" else 0.0
     took, batch = timed(select, repeat, device)
-    on_cpu = [natsel.select("batchbald", here, k=k, seed=seed).indices.tolist() for seed in range(min(2, repeat))]
+    on_cpu = [natsel.select("batchbald", here, k=k, seed=seed).ids.tolist() for seed in range(min(2, repeat))]
     return {
         **{"N": count, "K": draws, "C": classes, "B": k},
         **took,

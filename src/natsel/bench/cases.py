@@ -14,6 +14,7 @@ from typing import Any
 MEASUREMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "epig": ("epig_scores", {}),
     "epig-large": ("epig_scores", {"points": 1_000_000, "targets": 100_000, "draws": 20, "scored": 200}),
+    "epig-batch": ("epig_batches", {}),
     "fisher": ("published_arithmetic", {}),
     "believe": ("dropout_beliefs", {}),
     "journal": ("journal_writes", {}),

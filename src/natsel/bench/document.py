@@ -48,7 +48,7 @@ def show(document: dict[str, Any], file: TextIO | None = None) -> None:
 
 
 def markdown(document: dict[str, Any]) -> str:
-    """The rows of a document as a Markdown table, as the README shows it.
+    """The rows of a document as a Markdown table, as docs/benchmarks.md shows it.
 
     >>> markdown({"rows": []}).splitlines()[0]
     '| | | CPU s | × natsel | peak extra MiB | nats | Δ mnat |'

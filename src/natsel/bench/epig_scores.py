@@ -17,7 +17,7 @@ from torch import Tensor
 import natsel
 from natsel.beliefs import Targets
 from natsel.bench.laps import device_name, timed
-from natsel.information.predictive_information import _COLUMNS, deviations
+from natsel.information.predictive_information import _COLUMNS, predicted
 from natsel.objectives import EPIG, Context
 from natsel.objectives.readings.draws.epig_categorical import CategoricalEPIG
 from natsel.search import TopK
@@ -44,7 +44,7 @@ def measure(
     (True, 60)
     """
     place = torch.device(device)
-    pool, about = (_predictions(count, draws, classes, seed, place) for seed, count in enumerate((points, targets)))
+    pool, about = (predictions(count, draws, classes, seed, place) for seed, count in enumerate((points, targets)))
     belief, target_belief = natsel.CategoricalSamples(pool), natsel.CategoricalSamples(about)
     some = belief if scored is None else belief[: min(scored, points)]
     natsel.select(
@@ -74,8 +74,12 @@ def measure(
     }
 
 
-def _predictions(count: int, draws: int, classes: int, seed: int, device: torch.device) -> Tensor:
-    """A linear classifier's draws, the same for every `seed`, at inputs of its own."""
+def predictions(count: int, draws: int, classes: int, seed: int, device: torch.device) -> Tensor:
+    """A linear classifier's draws, the same for every `seed`, at inputs of its own.
+
+    >>> predictions(2, 3, 4, 0, torch.device("cpu")).shape
+    torch.Size([2, 3, 4])
+    """
     shared = torch.Generator().manual_seed(0)
     weight_D_KC = torch.randn(_FEATURES, 1, classes, generator=shared).expand(-1, draws, -1)
     weight_D_KC = (weight_D_KC + torch.randn(_FEATURES, draws, classes, generator=shared)).reshape(_FEATURES, -1)
@@ -92,15 +96,14 @@ def _predictions(count: int, draws: int, classes: int, seed: int, device: torch.
 def _bare(log_probs_N_K_C: Tensor, log_probs_M_K_C: Tensor) -> Tensor:
     """The matrix products that full scores take, in blocks of the same size."""
     _, draws, classes = log_probs_N_K_C.shape
-    weights_K = log_probs_N_K_C.new_full((draws,), 1 / draws)
     columns = _COLUMNS if log_probs_N_K_C.device.type == "cpu" else 16 * _COLUMNS
     rows = max(1, (1 << 23) // (4 * classes * (4 * draws + 2 * columns)))
-    target = deviations(log_probs_M_K_C, weights_K).a_K_nC
+    probs_K_MC = predicted(log_probs_M_K_C)
     room = log_probs_N_K_C.new_empty(rows * classes, columns)
     for part in torch.split(log_probs_N_K_C, rows):
-        a_K_nC = deviations(part, weights_K).a_K_nC
-        for a_K_mC in torch.split(target, columns, 1):
-            torch.mm(a_K_nC.T, a_K_mC, out=room[: a_K_nC.shape[1], : a_K_mC.shape[1]])
+        probs_K_nC = predicted(part)
+        for probs_K_mC in torch.split(probs_K_MC, columns, 1):
+            torch.mm(probs_K_nC.T, probs_K_mC, out=room[: probs_K_nC.shape[1], : probs_K_mC.shape[1]])
     return room
 
 

@@ -155,7 +155,7 @@ def _redux(log_probs_N_K_C: Any, k: int, method: str, samples: int, dtype: str, 
             batch = get_batchbald_batch(tensor_N_K_C, k, num_samples=samples, dtype=kind)
         else:
             batch = get_bald_batch(tensor_N_K_C, k, dtype=kind)
-        return batch.indices, batch.scores
+        return batch.ids, batch.scores
 
     return work
 

@@ -60,7 +60,7 @@ def measure_badge(
     belief = last_layer(points, classes, features, seed=0)
     natsel.select("badge", belief[:50], 2)  # what is done once for all is not timed
     return _side_by_side(
-        lambda run: natsel.select("badge", belief, pick, seed=0).indices,
+        lambda run: natsel.select("badge", belief, pick, seed=0).ids,
         lambda run: published_badge(belief.features_N_D.numpy(), belief.outputs_N_C.numpy(), pick),
         repeat,
     )
@@ -80,7 +80,7 @@ def measure_bait(
     natsel.select("bait", belief[:20], 2, targets=belief[:20])
     rows_N_C_P = pool.factors.explicit(slice(None))
     found = _side_by_side(
-        lambda run: natsel.select("bait", belief, pick, targets=belief).indices,
+        lambda run: natsel.select("bait", belief, pick, targets=belief).ids,
         lambda run: published_bait(rows_N_C_P, precision_P_P, pick),
         repeat,
     )

@@ -58,20 +58,20 @@ def quality(case: Case, seeds: int = 5, configurations: int = 200_000) -> dict[s
     belief, plain_N_K_C = natsel.CategoricalSamples(log_probs_N_K_C), log_probs_N_K_C.numpy()
     judged = cache(lambda batch: worth(plain_N_K_C[sorted(batch)], configurations))
     reference = judged(frozenset(reference_batch(log_probs_N_K_C, case.k)))
-    top_k = judged(frozenset(natsel.select("bald", belief, k=case.k).indices.tolist()))
+    top_k = judged(frozenset(natsel.select("bald", belief, k=case.k).ids.tolist()))
     possible = float(natsel.score("bald", belief).topk(case.k).values.sum())
     batches: list[natsel.Selection] = []
     took, _ = timed(lambda seed: batches.append(natsel.select("batchbald", belief, k=case.k, seed=seed)), seeds)
     looks: list[dict[str, Any]] = []
     steps: dict[tuple[frozenset[int], int], Beaten] = {}
     for batch in batches:
-        picks = batch.indices.tolist()
+        picks = batch.ids.tolist()
         for step in _steps(case.k):
             key = frozenset(picks[:step]), picks[step]
             if key not in steps:
                 steps[key] = beaten(plain_N_K_C, picks, step, configurations // _SHARE)
             looks.append(_look(batch, step, steps[key]))
-    worths = [judged(frozenset(batch.indices.tolist())) for batch in batches]
+    worths = [judged(frozenset(batch.ids.tolist())) for batch in batches]
     lost = [look for look in looks if look["beaten"] and not look["flagged"]]
     return {
         "case": case.name,

@@ -152,7 +152,7 @@ def select(path: str, k: int, seed: int, **job: Any) -> dict[str, Any]:
     meter = Meter()
     belief, *belief_times = meter.lap(lambda: natsel.CategoricalSamples(log_probs_N_K_C))
     batch, *select_times = meter.lap(lambda: natsel.select(method, belief, k=k, seed=seed))
-    return what_it_took(meter, batch.indices.tolist(), select_times, belief_times)
+    return what_it_took(meter, batch.ids.tolist(), select_times, belief_times)
 
 
 def bare_pass(path: str, **job: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ of range, a seed on another device. Picks come back as the ids of the user's dat
 
 import operator
 from dataclasses import fields
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from torch import Tensor
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.arrays import ArrayLike
 from natsel.capabilities import Capability, Picks, Progress, State, has_gains
+from natsel.choose.batch_value import batch_value
+from natsel.choose.costs import Costs, as_budget, as_costs, pick_by_cost, refuse_indivisible
 from natsel.choose.methods import Method, missing, resolve
 from natsel.choose.selection import Selection, exhausted
 from natsel.ids import are_among, as_ids
@@ -45,22 +47,29 @@ def score(
 def select(
     method: str | Method,
     belief: Belief,
-    k: int = 10,
+    k: int | None = None,
     *,
     targets: Belief | Targets[Belief] | None = None,
     given: Belief | Targets[Belief] | None = None,
     labels: ArrayLike | None = None,
-    exclude: Any = None,
+    exclude: object = None,
     seed: int | torch.Generator = 0,
     progress: Progress | None = None,
+    costs: Costs | None = None,
+    budget: float | None = None,
 ) -> Selection:
-    """The k points to take next, as ids of the user's data, best first.
+    """The k points to take next (10 unless told otherwise), as ids of the user's data, best first.
 
     `targets` is the belief about the inputs that matter (or `natsel.Targets`, with weights or labels), from the same
     draws; objectives such as EPIG need it. `given` is the belief about points already held, labelled or not yet, whose
     labels count as seen. `exclude` holds ids that must not be picked (ids the belief does not know
     are no error); the same `seed` gives the same selection. `progress` is called with 1 after each pick of a search
     that builds its batch step by step.
+
+    `costs` say what the label of each point costs (one number per point, a mapping from id to cost, or a function of
+    ids): points are then chosen by gain per cost. With `budget` all picks together cost no more than that: points that
+    no longer fit are left out, k may be left out, and it is the most that is taken where it is given. The method
+    `random` has no gain to divide: its picks depend on costs only through the budget.
 
     >>> from natsel.beliefs import CategoricalSamples
     >>> belief = CategoricalSamples.from_probs([[[0.9, 0.1], [0.9, 0.1]], [[1.0, 0.0], [0.0, 1.0]]])
@@ -71,17 +80,29 @@ def select(
     _check_belief(belief)
     generator = _generator(seed)
     allowed_N = _allowed(belief, exclude)
-    k = _checked_k(k, allowed_N)
+    cost_N = None if costs is None else as_costs(costs, belief.ids)
+    if budget is not None:
+        budget = as_budget(budget)
+        if cost_N is None:
+            raise ValueError("budget: is counted in costs; pass costs= (--costs), or k in place of a budget")
+    count = _checked_k(k, allowed_N, None if budget is None else int(allowed_N.sum()))
     context = _context(belief, targets, given, labels, generator)
     lacking = missing(chosen, type(belief), context.passed)
     if lacking:
         raise ValueError(_refusal(chosen, belief, lacking))
     state, reading, approximations = read_and_warn(chosen.objective, belief, context, chosen.search.needs)
-    picks = chosen.search(state, k, allowed_N, generator, progress)
+    if cost_N is None:
+        picks = chosen.search(state, count, allowed_N, generator, progress)
+    else:
+        refuse_indivisible(chosen, reading)
+        read_again = partial(_state, chosen, belief, context)
+        state, picks = pick_by_cost(
+            chosen, state, read_again, reading, cost_N, budget, count, allowed_N, generator, progress
+        )
     return Selection(
         ids=belief.ids[picks.positions.cpu().numpy()],
         scores=picks.scores,
-        total=picks.total,
+        total=batch_value(chosen, belief, context, state, reading, picks),
         warnings=(
             *belief.warnings,
             *approximations,
@@ -97,7 +118,12 @@ def select(
         gaps=picks.gaps,
         gap_errors=picks.gap_errors,
         weights=picks.weights,
+        costs=None if cost_N is None else cost_N[picks.positions],
     )
+
+
+def _state(method: Method, belief: Belief, context: Context[Belief]) -> State:
+    return read_and_warn(method.objective, belief, context, method.search.needs)[0]
 
 
 def _check_belief(belief: Belief) -> None:
@@ -147,7 +173,7 @@ def _held(given: Belief | Targets[Belief] | None) -> Targets[Belief] | None:
     return None if given is None or len(given) == 0 else Targets.of(given)
 
 
-def _allowed(belief: Belief, exclude: Any) -> Tensor:
+def _allowed(belief: Belief, exclude: object) -> Tensor:
     if exclude is None:
         return torch.ones(len(belief), dtype=torch.bool)
     out = as_ids(exclude, "exclude")
@@ -157,7 +183,9 @@ def _allowed(belief: Belief, exclude: Any) -> Tensor:
     return torch.from_numpy(~are_among(belief.ids, out))
 
 
-def _checked_k(k: int, allowed_N: Tensor) -> int:
+def _checked_k(k: int | None, allowed_N: Tensor, default: int | None) -> int:
+    if k is None:
+        k = 10 if default is None else default
     try:
         count = None if isinstance(k, bool) else operator.index(k)
     except TypeError:

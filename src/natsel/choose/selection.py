@@ -7,7 +7,7 @@ Per pick: its gain given the picks before it, the split of its uncertainty, and 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from natsel.beliefs import Belief
 from natsel.beliefs.base import NoView
 from natsel.capabilities import State, has_gains
 from natsel.choose.methods import Method
+from natsel.data.as_table import Row, Tabular
 from natsel.ids import IdArray
 from natsel.objectives import EIG, Context, ExpectedEntropy, Objective, read, route
 
@@ -69,9 +70,10 @@ class Explanation:
         return f"their labels tell {self.information:.4f} nats together, {alone:.4f} if they did not overlap"
 
     def __str__(self) -> str:
-        head = f"{'id':>10} {'score':>9} {'gain':>9} {'epistemic':>9} {'aleatoric':>9} {'overlap':>9}"
+        width = max([10, *(len(str(pick.id)) for pick in self.picks)])
+        head = f"{'id':>{width}} {'score':>9} {'gain':>9} {'epistemic':>9} {'aleatoric':>9} {'overlap':>9}"
         lines = [
-            f"{pick.id:>10} "
+            f"{pick.id!s:>{width}} "
             + " ".join(
                 "–".rjust(9) if value is None else f"{value:9.4f}"
                 for value in (pick.score, pick.gain, pick.epistemic, pick.aleatoric, pick.overlap)
@@ -84,12 +86,18 @@ class Explanation:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Tabular):
     """A batch: `ids` name the user's data in the order picked, `scores` one number per pick.
 
-    Scores are marginal gains where the search builds the batch step by step, else the plain scores; `total` is the
-    value of the batch under the method (for a sequential one its joint information in nats). Stochastic searches add
-    `log_prob`, the log probability of this ordered batch, and the `perturbed` scores.
+    Scores are marginal gains where the search builds the batch step by step, else the plain scores. `total` is what the
+    batch is worth together under the objective (for EIG its joint information in nats): from the search where it builds
+    the batch, else worked out for the picks. It is the sum of the scores where the objective has no gains on this
+    belief; and where working it out would take long (thousands of picks, or many targets) that sum, or what all points
+    together can tell if that is less (`natsel.choose.batch_value`). Where labels have `costs`, scores are not divided
+    by them, and `gaps` are per cost, in units of the cheapest point allowed; with a budget there is no `log_prob`.
+    Stochastic searches add `log_prob`, the log probability of this ordered batch, and the `perturbed` scores. As a
+    table (`to_frame`, `to_csv`) it has a row per pick: what `explain` says about it, and its weight and cost where
+    there are some.
     """
 
     ids: IdArray
@@ -104,6 +112,8 @@ class Selection:
     gap_errors: Tensor | None = field(default=None, repr=False)
     weights: Tensor | None = field(default=None, repr=False)
     """How much each pick counts, where the search says so; the same id may then come twice."""
+    costs: Tensor | None = field(default=None, repr=False)
+    """What the label of each pick costs, where costs were given."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -112,6 +122,17 @@ class Selection:
     def indices(self) -> IdArray:
         """The former name of `ids`."""
         return self.ids
+
+    @property
+    def total_cost(self) -> float | None:
+        """What the labels of all picks cost; None where no costs were given.
+
+        >>> from natsel import CategoricalSamples, select
+        >>> coins = CategoricalSamples.from_probs([[[1.0, 0.0], [0.0, 1.0]]] * 3)
+        >>> select("bald", coins, costs=[3.0, 1.0, 2.0], budget=3.5).total_cost
+        3.0
+        """
+        return None if self.costs is None else float(self.costs.sum())
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.ids.tolist())
@@ -144,6 +165,30 @@ class Selection:
         )
         warnings = dict.fromkeys((*self.warnings, *exhausted(state.total, state.remaining)))
         return Explanation(self.method.name, picks, state.total, tuple(warnings))
+
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the table."""
+        return ("rank", *(field.name for field in fields(Pick)), *self._extras())
+
+    def rows(self) -> list[Row]:
+        """A row per pick, ranked from 1.
+
+        >>> from natsel import CategoricalSamples, select
+        >>> belief = CategoricalSamples.from_probs([[[1.0, 0.0], [0.0, 1.0]]], ids=["a.png"])
+        >>> row = select("bald", belief, k=1).rows()[0]
+        >>> row["rank"], row["id"], round(row["gain"], 4)
+        (1, 'a.png', 0.6931)
+        """
+        found: list[Row] = [{"rank": rank, **vars(pick)} for rank, pick in enumerate(self.explain().picks, start=1)]
+        for name, column in self._extras().items():
+            for row, value in zip(found, column.tolist(), strict=True):
+                row[name] = value
+        return found
+
+    def _extras(self) -> dict[str, Tensor]:
+        """Columns that only some selections have."""
+        columns = {"weight": self.weights, "cost": self.costs}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 def uncertainty_split(belief: Belief) -> tuple[list[float | None], list[float | None]]:

@@ -1,7 +1,8 @@
-"""The command line: `natsel demo | select | methods | info | run | report | journal | bench`.
+"""The command line: `natsel demo | select | methods | info | data | run | report | journal | bench`.
 
-One file a command; what is heavy is imported inside the commands, so that `--help` is quick. Bad input ends with exit
-code 2 and one sentence on stderr, an interruption with 130.
+One file a command; what is heavy is imported inside the commands, so that `--help` is quick, and so that the settings
+of threads are there before torch is. Bad input ends with exit code 2 and one sentence on stderr, an interruption with
+130.
 """
 
 import sys
@@ -10,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from natsel.cli import bench, demo, info, journal, methods, report, run, select
+from natsel import threads
+from natsel.cli import bench, data, demo, info, journal, methods, report, run, select
 
 app = typer.Typer(
     name="natsel",
@@ -22,7 +24,8 @@ app = typer.Typer(
 )
 for module in (demo, select, methods, info, run, report, bench):
     app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
-app.add_typer(journal.app, name=journal.NAME, epilog=journal.EXAMPLE)
+for group in (data, journal):
+    app.add_typer(group.app, name=group.NAME, epilog=group.EXAMPLE)
 
 
 def _version(wanted: bool) -> None:
@@ -53,12 +56,14 @@ def _natsel(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code.
+    """Run a command and return its exit code; without arguments, that of the command line, in a process of its own.
 
     >>> main(["--version"])
     natsel ...
     0
     """
+    if arguments is None:
+        threads.settle()
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)
     except (ValueError, ImportError, OSError) as refusal:
@@ -70,8 +75,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         describe = getattr(failure, "format_message", None)
         if describe is None:
             raise
-        return _refuse(f"{describe().rstrip('.')}; natsel --help shows how")
+        command = getattr(getattr(failure, "ctx", None), "command_path", None) or _command_in(arguments)
+        found = describe().rstrip(".").replace(". Did you mean", "; did you mean")
+        return _refuse(f"{found}{'' if found.endswith('?') else ';'} {command} --help shows how")
     return code if isinstance(code, int) else 0
+
+
+def _command_in(arguments: Sequence[str] | None) -> str:
+    """The command that was called, for errors of options, which do not know it."""
+    called = next((word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")), "")
+    known = {module.NAME for module in (demo, select, methods, info, run, report, bench, data, journal)}
+    return f"natsel {called}" if called in known else "natsel"
 
 
 def _refuse(sentence: str) -> int:

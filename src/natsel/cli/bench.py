@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from natsel.cli.output import print_json
+from natsel.cli.output import in_lines, print_json
 
 NAME = "bench"
 EXAMPLE = "Example: natsel bench --setup peers   then   natsel bench quick --python peers/bin/python --out bench.json"
@@ -16,7 +16,8 @@ def command(
         str,
         typer.Argument(
             help="Against peers: quick, standard, full, one case, or a file of predictions. Alone: epig, epig-large, "
-            "fisher, believe, journal, bit-flips or accelerator, with settings as in epig:points=300,targets=40."
+            "epig-batch, fisher, believe, journal, bit-flips or accelerator, with settings as in "
+            "epig:points=300,targets=40."
         ),
     ] = "quick",
     python: Annotated[
@@ -58,4 +59,12 @@ def command(
     if as_json:
         print_json(document)
     else:
-        bench.show(document)
+        import io
+        import shutil
+
+        from natsel.bench.document import show
+
+        text = io.StringIO()
+        show(document, text)
+        width = shutil.get_terminal_size((0, 0)).columns  # 0 off a terminal
+        typer.echo(in_lines(text.getvalue().rstrip("\n"), width), err=True)

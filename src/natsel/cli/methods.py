@@ -1,7 +1,6 @@
-"""`natsel methods`: the grid of objectives and searches, printed from the registry alone."""
+"""`natsel methods`: six to start with, or the whole grid of objectives and searches, printed from the registry."""
 
 from dataclasses import fields
-from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,14 +14,21 @@ if TYPE_CHECKING:
     from natsel.objectives import Bound
 
 NAME = "methods"
-EXAMPLE = "Example: natsel methods --json"
+EXAMPLE = "Example: natsel methods --all"
+# Where a table of three columns leaves room for words in the third.
+_WIDE = 72
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON array and nothing else.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print every method with its facts.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every method as one JSON array and nothing else.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the two tables of docs/grid.md.")] = False,
 ) -> None:
-    """List the methods: their objective and search, what they need, guarantee and cost, and where they come from."""
+    """Show six methods to start with; with --all every method: its objective and search, what it needs, guarantees and
+    costs, and where it comes from.
+    """
     import natsel
 
     if markdown:
@@ -37,9 +43,32 @@ def command(
     from rich.console import Console
 
     console = Console(highlight=False)
-    for _, group in groupby(entries, key=lambda entry: entry["objective"]):
-        console.print(_card(list(group)))
+    if not every:
+        console.print(_recommendations(len(entries)))
+        return
+    cards: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        cards.setdefault(entry["objective"], []).append(entry)
+    for card in cards.values():
+        console.print(_card(card, console.width))
     console.print(f"{len(entries)} methods; objective × search, each read from the beliefs it names", style="dim")
+
+
+def _recommendations(count: int) -> "RenderableType":
+    """Methods to start with: the name and when to use it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from natsel.choose.recommended import RECOMMENDED
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(ratio=1)
+    for one in RECOMMENDED:
+        table.add_row(one.name, Text(one.when))
+    more = f"natsel methods --all lists all {count}; docs/which-method.md says more about these six."
+    return Group(Text("Start with one of these:\n"), table, Text(f"\n{more}", style="dim"))
 
 
 def describe(method: "Method") -> dict[str, Any]:
@@ -91,8 +120,8 @@ def _pair(method: "Method", belief: "type[Belief]") -> dict[str, Any]:
     }
 
 
-def _card(entries: list[dict[str, Any]]) -> "RenderableType":
-    """The methods of one objective: its facts once, then a row per method."""
+def _card(entries: list[dict[str, Any]], width: int) -> "RenderableType":
+    """The methods of one objective: its facts once, then a row per method, or on a narrow terminal a paragraph."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table
@@ -107,10 +136,12 @@ def _card(entries: list[dict[str, Any]]) -> "RenderableType":
     table.add_column(no_wrap=True, style="bold", min_width=22)
     table.add_column(no_wrap=True, min_width=14)
     table.add_column(ratio=1)
-    for entry in entries:
-        table.add_row(entry["name"], _search(entry), _about(entry, first["beliefs"]))
+    rows = [(entry["name"], _search(entry), _about(entry, first["beliefs"])) for entry in entries]
+    for row in rows:
+        table.add_row(*row)
+    narrow = Group(*(Text.assemble((name, "bold"), f" {search}: {about}") for name, search, about in rows))
     facts = Text("\n".join([_facts(first), *_against(first)]), style="dim")
-    return Group(head, Padding(facts, (0, 0, 0, 2)), Padding(table, (0, 0, 1, 2)))
+    return Group(head, Padding(facts, (0, 0, 0, 2)), Padding(table if width >= _WIDE else narrow, (0, 0, 1, 2)))
 
 
 def _bound(bound: "Bound") -> dict[str, Any]:

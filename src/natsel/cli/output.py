@@ -5,12 +5,14 @@ import io
 import json
 import math
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from natsel import Explanation
@@ -61,10 +63,52 @@ def picks_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: s
     return table
 
 
+def fitted(table: "Table", width: int) -> "RenderableType":
+    """A table, or, where a terminal is too narrow for it, each row as words with their names, so that nothing is cut.
+
+    >>> from rich.console import Console
+    >>> Console(width=20).print(fitted(picks_table([{"id": "a.png", "score": 0.25}], ("id", "score")), width=12))
+    a.png  score: 0.2500
+    """
+    from rich.cells import cell_len
+    from rich.console import Group
+    from rich.text import Text
+
+    columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
+    least = [
+        max(map(cell_len, cells))
+        if column.no_wrap
+        else max(cell_len(word) for cell in cells for word in cell.split(" "))
+        for column, cells in zip(table.columns, columns, strict=True)
+    ]
+    between = sum(table.padding[index] for index in (1, 3)) + (1 if table.box else 0)
+    if sum(least) + between * len(least) <= width:
+        return table
+    lines = [Text(str(table.title), style="italic")] if table.title else []
+    names = [cells[0] for cells in columns]
+    for first, *others in zip(*(cells[1:] for cells in columns), strict=True):
+        named = [f"{name}: {cell}" for name, cell in zip(names[1:], others, strict=True) if cell]
+        lines.append(Text.assemble((first, "bold"), "  ", " · ".join(named)))
+    return Group(*lines)
+
+
+def in_lines(text: str, width: int) -> str:
+    """A text whose lines are no longer than a width, broken between words; 0 leaves it as it is.
+
+    >>> print(in_lines("natsel   0.12 s  a note that is long", 24))
+    natsel   0.12 s  a note
+        that is long
+    """
+    if width <= 0:
+        return text
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(part for line in text.splitlines() for part in (wrapper.wrap(line) or [""]))
+
+
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
     """Picks as CSV, every number in full."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, list(rows[0]) if rows else COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -1,12 +1,13 @@
 """`natsel select`: choose the points to take next from a file of predictions."""
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import COLUMNS, as_csv, picks_table, print_json, progress, rows, warn
+from natsel.cli.output import COLUMNS, as_csv, fitted, picks_table, print_json, progress, rows, warn
 
 if TYPE_CHECKING:
     from natsel import Belief, Explanation, Selection
@@ -25,7 +26,10 @@ def command(
         ),
     ],
     method: Annotated[str, typer.Option("--method", "-m", help="See: natsel methods.")] = "power-bald",
-    k: Annotated[int, typer.Option("-k", "--k", help="How many points to pick.")] = 10,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--k", help="How many points to pick: 10 if not given, as many as fit with --budget."),
+    ] = None,
     log_probs: Annotated[bool, typer.Option("--log-probs", help="The numbers are log probabilities.")] = False,
     probs: Annotated[bool, typer.Option("--probs", help="The numbers are probabilities.")] = False,
     logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits.")] = False,
@@ -47,8 +51,13 @@ def command(
         typer.Option(help="Predictions for points already held, in the same format; their labels count as seen."),
     ] = None,
     exclude: Annotated[
-        Path | None, typer.Option(help="A file of ids not to pick, one integer per line; # starts a comment.")
+        Path | None, typer.Option(help="A file of ids not to pick, one per line; # begins a comment.")
     ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(help="What each label costs, one per line or lines of id,cost: picks by gain per cost."),
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="What all picks together may cost, by --costs.")] = None,
     out: Annotated[Path | None, typer.Option(help=f"Write the picks as CSV: {','.join(COLUMNS)}.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
     explain: Annotated[
@@ -66,17 +75,19 @@ def command(
             from natsel.containers import atomically
 
             place = stack.enter_context(atomically(out))  # first, so that a wrong folder costs no work
-        left_out = read_ids(exclude) if exclude is not None else None
         belief = _belief(file, kind, key, single_draw)
+        left_out = read_ids(exclude, belief) if exclude is not None else None
         known = {
             "labels": read_labels(labels, belief, "labels") if labels is not None else None,
+            "costs": read_values(costs, belief, "costs", "cost", float) if costs is not None else None,
+            "budget": budget,
             "targets": _targets(targets, target_labels, kind, key, single_draw),
             "given": _belief(given, kind, key, single_draw) if given is not None else None,
         }
         selection = _select(method, belief, k, known, left_out, seed)
         explanation = selection.explain() if explain or as_json or out is not None else None
         if out is not None and explanation is not None:
-            place.write_text(as_csv(rows(explanation)), encoding="utf-8")
+            place.write_text(as_csv(_rows(selection, explanation)), encoding="utf-8")
     if as_json and explanation is not None:
         print_json(_report(selection, explanation, k, seed))
     else:
@@ -84,17 +95,17 @@ def command(
         warn((explanation or selection).warnings)
 
 
-def read_ids(path: Path) -> list[int]:
-    """The ids in a file, one integer per line; empty lines and what follows # are skipped."""
+def read_ids(path: Path, belief: "Belief") -> list[int | str]:
+    """The ids in a file, one per line: integers or names, as in the belief; empty lines and comments are skipped."""
     from natsel.containers import readable
 
     with readable(path):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     ids = []
     for number, line in enumerate(lines, start=1):
-        text = line.split("#")[0].strip()
+        text = _without_comment(line)
         try:
-            ids += [int(text)] if text else []
+            ids += [_id(text, belief)] if text else []
         except ValueError:
             raise ValueError(
                 f"exclude: {path} line {number} should hold one integer id, found {text!r}; correct the line"
@@ -102,38 +113,55 @@ def read_ids(path: Path) -> list[int]:
     return ids
 
 
+def _without_comment(line: str) -> str:
+    """A line up to a # that begins it or follows a space: names may contain one."""
+    return re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip()
+
+
+def _id(text: str, belief: "Belief") -> int | str:
+    """An id as a belief has it: an integer, or a name."""
+    return int(text) if belief.ids.dtype.kind == "i" else text
+
+
 def read_labels(path: Path, belief: "Belief", name: str) -> list[float]:
     """The labels in a file, one per line in the order of the points, or lines of id,label in any order."""
+    return read_values(path, belief, name, "label", belief.label_type)
+
+
+def read_values(path: Path, belief: "Belief", name: str, word: str, read: type[int] | type[float]) -> list[float]:
+    """One number for each point from a file: one per line in the order of the points, or lines of id,number in any
+    order. `word` is what such a number is, and may head its column.
+    """
     from natsel.containers import readable
+    from natsel.ids import keys_of
 
     with readable(path):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    read = belief.label_type
     values: list[float] = []
-    pairs: list[tuple[int, float]] = []
+    pairs: list[tuple[int | str, float]] = []
     for number, line in enumerate(lines, start=1):
-        text = line.split("#")[0].strip()
-        if not text or text.replace(" ", "").lower() in ("id,label", "label"):
+        text = _without_comment(line)
+        if not text or text.replace(" ", "").lower() in (f"id,{word}", word):
             continue
         try:
-            *id, label = text.split(",")
-            if id:
-                pairs.append((int(*id), read(label)))
+            *before, value = text.rsplit(",", 1)
+            if before:
+                pairs.append((_id(before[0], belief), read(value)))
             else:
-                values.append(read(label))
+                values.append(read(value))
         except (ValueError, TypeError):
             kind = "a class number" if read is int else "a number"
             raise ValueError(
-                f"{name}: {path} line {number} should hold {kind}, or id,label; found {text!r}; correct the line"
+                f"{name}: {path} line {number} should hold {kind}, or id,{word}; found {text!r}; correct the line"
             ) from None
     if not pairs:
         return values
-    named, ids = dict(pairs), belief.ids_N.tolist()
+    named, ids = dict(pairs), keys_of(belief.ids)
     wrong = ["lines with an id and lines without"] if values else []
-    wrong += [f"two labels for id {id}" for id, label in pairs if named[id] != label]
-    wrong += [f"no label for id {id}" for id in ids if id not in named]
+    wrong += [f"two {word}s for id {id}" for id, value in pairs if named[id] != value]
+    wrong += [f"no {word} for id {id}" for id in ids if id not in named]
     if wrong:
-        raise ValueError(f"{name}: {path} has {wrong[0]}; give every point one label as id,label")
+        raise ValueError(f"{name}: {path} has {wrong[0]}; give every point one {word} as id,{word}")
     return [named[id] for id in ids]
 
 
@@ -168,7 +196,7 @@ def _belief(path: Path, kind: Any, key: str | None, single_draw: bool) -> "Belie
 
 
 def _select(
-    method: str, belief: "Belief", k: int, known: dict[str, Any], exclude: list[int] | None, seed: int
+    method: str, belief: "Belief", k: int | None, known: dict[str, Any], exclude: list[int | str] | None, seed: int
 ) -> "Selection":
     import natsel
     from natsel.capabilities import Capability
@@ -176,21 +204,42 @@ def _select(
 
     if Capability.GAINS not in resolve(method).search.needs:
         return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed)
-    with progress(k, method) as step:
+    with progress(_most_picks(belief, k, known["costs"], known["budget"]), method) as step:
         return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed, progress=step)
 
 
-def _report(selection: "Selection", explanation: "Explanation", k: int, seed: int) -> dict[str, Any]:
+def _most_picks(belief: "Belief", k: int | None, costs: list[float] | None, budget: float | None) -> int:
+    """How many picks there can be, for a bar that shows how far a search is."""
+    if costs is None or budget is None:
+        return 10 if k is None else k
+    import torch
+
+    from natsel.search.per_cost import most_that_fit
+
+    return min(len(belief) if k is None else k, most_that_fit(torch.tensor(costs, dtype=torch.float64), budget))
+
+
+def _rows(selection: "Selection", explanation: "Explanation") -> list[dict[str, Any]]:
+    """The picks as plain rows, with what each costs where labels have costs."""
+    costs = [] if selection.costs is None else selection.costs.tolist()
+    return [row | ({"cost": costs[place]} if costs else {}) for place, row in enumerate(rows(explanation))]
+
+
+def _report(selection: "Selection", explanation: "Explanation", k: int | None, seed: int) -> dict[str, Any]:
+    from natsel.ids import keys_of
+
     return {
         "method": selection.method.name,
-        "k": k,
+        "k": len(selection) if k is None else k,
         "seed": seed,
-        "indices": selection.indices.tolist(),
+        "ids": keys_of(selection.ids),
         "scores": selection.scores.tolist(),
         "total": selection.total,
         "log_prob": selection.log_prob,
         "information": explanation.information,
-        "explanation": rows(explanation),
+        "costs": None if selection.costs is None else selection.costs.tolist(),
+        "total_cost": selection.total_cost,
+        "explanation": _rows(selection, explanation),
         "warnings": list(explanation.warnings),
     }
 
@@ -199,15 +248,20 @@ def _show(selection: "Selection", explanation: "Explanation | None", out: Path |
     from rich.console import Console
 
     console = Console(highlight=False)
+    costs = [] if selection.costs is None else [f"{cost:g}" for cost in selection.costs.tolist()]
     if explanation is None:
         scored = enumerate(zip(selection, selection.scores.tolist(), strict=True), start=1)
-        table = picks_table([{"rank": rank, "id": id, "score": score} for rank, (id, score) in scored], COLUMNS[:3])
+        picks: list[dict[str, Any]] = [{"rank": rank, "id": id, "score": score} for rank, (id, score) in scored]
+        columns: tuple[str, ...] = COLUMNS[:3]
     else:
-        table = picks_table(rows(explanation), COLUMNS)
-    console.print(table)
+        picks, columns = rows(explanation), COLUMNS
+    if costs:
+        picks, columns = [row | {"cost": cost} for row, cost in zip(picks, costs, strict=True)], (*columns, "cost")
+    console.print(fitted(picks_table(picks, columns), console.width))
     units = selection.method.facts.units
     total = f"total {selection.total:.4f}" + ("" if units == "none" else f" {units}")
-    console.print(f"[bold]{selection.method.name}[/bold]: {len(selection)} picks, {total}")
+    spent = "" if selection.total_cost is None else f", cost {selection.total_cost:g}"
+    console.print(f"[bold]{selection.method.name}[/bold]: {len(selection)} picks, {total}{spent}")
     if explanation is not None:
         console.print(explanation.summary)
     if out is not None:

@@ -248,7 +248,7 @@ class Pool:
         }
 
     def belief(self, device: str = "cpu", dtype: torch.dtype = torch.float64, ids: Any = None) -> Belief:
-        return self.kind(**self.tensors(device, dtype), ids_N=ids)  # type: ignore[call-arg]
+        return self.kind(**self.tensors(device, dtype), ids=ids)  # type: ignore[call-arg]
 
 
 def pool(
@@ -452,15 +452,42 @@ class Pair:
         return [s() for s in SEARCHES if needs in (None, s.needs) and not s.needs & ~self.offers]
 
 
-def pairs(offering: Capability = NOTHING, where: Callable[[Pair], bool] = lambda pair: True) -> Any:
-    """Parametrises `pair` over all objectives and beliefs that offer this and of which this is true."""
-    found = [Pair(default(objective), kind) for objective, kind in READ]
+PAIRS = [Pair(default(objective), kind) for objective, kind in READ]
+
+
+def covering_pairs(found: list[Pair]) -> list[Pair]:
+    """Few pairs that still hold every objective, and every state on every kind of belief. What else there is gives a
+    state that several objectives share numbers of another kind of belief.
+    """
+    seen: set[object] = set()
+    chosen = []
+    for pair in found:
+        parts: set[object] = {type(pair.objective), (pair.reading.state, pair.kind)}
+        if parts - seen:
+            chosen.append(pair)
+            seen |= parts
+    return chosen
+
+
+def pairs(
+    offering: Capability = NOTHING, where: Callable[[Pair], bool] = lambda pair: True, states: bool = False
+) -> Any:
+    """Parametrises `pair` over all objectives and beliefs that offer this and of which this is true.
+
+    With `states`, for what is asked of the code of a state and not of what a pair declares, pairs that repeat a state
+    are marked slow.
+    """
+    found = [pair for pair in PAIRS if offering in pair.offers and where(pair)]
+    quick = covering_pairs(found) if states else found
     return pytest.mark.parametrize(
         "pair",
         [
-            pytest.param(pair, id=f"{type(pair.objective).__name__}-{pair.kind.__name__}")
+            pytest.param(
+                pair,
+                id=f"{type(pair.objective).__name__}-{pair.kind.__name__}",
+                marks=() if pair in quick else pytest.mark.slow,
+            )
             for pair in found
-            if offering in pair.offers and where(pair)
         ],
     )
 

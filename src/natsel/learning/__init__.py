@@ -1,8 +1,11 @@
 """The loop: ask for labels, be told them, fit again, evaluate; written to a journal, and resumable at any moment."""
 
 from natsel.learning.learner import ActiveLearner as ActiveLearner
+from natsel.learning.run_tables import History as History
+from natsel.learning.run_tables import ToldLabels as ToldLabels
 from natsel.learning.set_aside import junk_share as junk_share
 from natsel.learning.stopping import Budget as Budget
+from natsel.learning.stopping import CostBudget as CostBudget
 from natsel.learning.stopping import GainBelow as GainBelow
 from natsel.learning.stopping import Queries as Queries
 from natsel.learning.stopping import Stabilised as Stabilised

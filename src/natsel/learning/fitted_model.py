@@ -26,6 +26,9 @@ from natsel.progress import ProgressBar
 from natsel.seeds import derive
 from natsel.store import RunState
 
+VALIDATION = "validation "
+"""What stands before the name of a metric of the validation examples; metrics of the test examples have no prefix."""
+
 
 class FittedModel:
     """A model, and the revision of the labels that it was last fitted to."""
@@ -69,8 +72,8 @@ class FittedModel:
         return None if given is None else numbered_like(given, self._pool.classes)
 
     def fit_and_evaluate(self, record: RunRecord) -> None:
-        """Fit to the labels there are, evaluate on the test examples and write the round into the journal; nothing of
-        this where the model knows these labels already.
+        """Fit to the labels there are, evaluate on the test and the validation examples and write the round into the
+        journal; nothing of this where the model knows these labels already.
         """
         state = record.snapshot()  # others may tell more while the model is fitted
         revision = self._revision_of(state)
@@ -88,13 +91,18 @@ class FittedModel:
         if record.journal.has_round(record.run, revision):
             return  # evaluated before a kill, or by another client
         metrics: dict[str, float] = {}
-        if self.test is not None:
-            started = perf_counter()
-            with self._bar("believe") as bar:
-                belief = self._adapter.predictive(self.test.inputs, progress=bar)
-            metrics = evaluate(belief, self.test.labels)
-            seconds["evaluate"] = perf_counter() - started
+        for before, examples in (("", self.test), (VALIDATION, self.validation)):
+            if examples is not None:
+                started = perf_counter()
+                found = evaluate(self.predictive(examples.inputs), examples.labels)
+                metrics |= {f"{before}{name}": value for name, value in found.items()}
+                seconds["evaluate"] = seconds.get("evaluate", 0.0) + perf_counter() - started
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
+
+    def predictive(self, inputs: Any) -> Belief:
+        """What labels the model expects of inputs, one row for each: without draws, where it can."""
+        with self._bar("believe") as bar:
+            return self._adapter.predictive(inputs, progress=bar)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row for each."""

@@ -18,6 +18,7 @@ Threads may share a learner: one of them fits and chooses at a time; telling doe
 docs/theory/information-quantities.md, 16 (the two loops).
 """
 
+import math
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,6 +32,7 @@ import torch
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
 from natsel.choose import METHODS, Method, Selection, resolve, select
+from natsel.choose.costs import Costs, as_budget
 from natsel.choose.selection import uncertainty_split
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
@@ -39,15 +41,18 @@ from natsel.learning.arguments import as_count, as_pool
 from natsel.learning.client_names import ClientNames
 from natsel.learning.fitted_model import FittedModel
 from natsel.learning.oracles import Oracle, answers
+from natsel.learning.point_costs import PointCosts
 from natsel.learning.run_record import Array, RunRecord
-from natsel.learning.stopping import Budget, Rule, View, as_rules
+from natsel.learning.run_tables import LABEL_COLUMNS, History, ToldLabels, disagreements_in
+from natsel.learning.stopping import Budget, CostBudget, Rule, View, as_rules
 from natsel.learning.students import believe_with_students
 from natsel.learning.target_sources import most_targets, targets_for
 from natsel.learning.terms import in_the_form_of, refuse_other_pool, terms_of
 from natsel.models.protocol import Model, Progress
 from natsel.objectives import Argument
 from natsel.seeds import derive
-from natsel.store import Acquisition, Ask, Journal, Points, Round, Run, Stop, Terms
+from natsel.store import Acquisition, Ask, Journal, Points, Run, Stop, Terms
+from natsel.store.exporting import rows_of
 
 COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
 
@@ -57,15 +62,17 @@ class ActiveLearner:
 
     A new run has the method "power-bald" and k = 10 unless others are given; a run that is gone on with keeps its own
     unless others are given, which the journal then records. Its pool may have grown, by points with new ids.
-    Labels and marks that the pool already has are told first. `validation` goes to the model's fit, `test` is evaluated
-    after every fit, `candidates` makes each ask look at a random part of the pool of that size only. `targets` are the
-    inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that gives new ones,
-    "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore them. `junk` says what points
-    that were set aside teach: nothing ("reject"), or that no class is likely there ("expose"). `checkpoints` keeps the
-    weights of every fit: a resumed run then need not fit again, and goes on the same way even where training cannot be
-    repeated to the last bit. `progress`: True for a bar while the model is fitted or asked, or a function that `run`
-    calls with (labels, budget). `who` is the name of this client among several on one journal; without one it gets a
-    name that no other has.
+    Labels and marks that the pool already has are told first. `validation` goes to the model's fit, and it and `test`
+    are evaluated after every fit, `candidates` makes each ask look at a random part of the pool of that size only.
+    `targets` are the inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that
+    gives new ones, "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore them. `junk`
+    says what points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose").
+    `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the same way even
+    where training cannot be repeated to the last bit. `progress`: True for a bar while the model is fitted or asked, or
+    a function that `run` calls with (labels, budget). `who` is the name of this client among several on one journal;
+    without one it gets a name that no other has. `costs` say what the label of each point costs (one number per point
+    in the order of the pool, a mapping from id to cost, or a function of ids): points are then chosen by gain per cost,
+    and budgets are counted in costs.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], answers=np.arange(20) // 10)
@@ -89,6 +96,7 @@ class ActiveLearner:
         test: Examples | tuple[Any, Any] | None = None,
         candidates: int | None = None,
         targets: Any = None,
+        costs: Costs | None = None,
         junk: str = "reject",
         who: str = "",
         run: str = "main",
@@ -102,6 +110,9 @@ class ActiveLearner:
             as_count(k, "k")
         self.seed = as_count(seed, "seed", least=-(1 << 63))
         self.candidates = None if candidates is None else as_count(candidates, "candidates")
+        self.costs = None if costs is None else PointCosts(costs, self.pool)
+        self.run_name = run
+        """The name of the run in the journal, which may hold several."""
         self.progress = progress if callable(progress) else None
         self._fitted = FittedModel(
             model,
@@ -162,6 +173,11 @@ class ActiveLearner:
         return len(self._record.catch_up().values)
 
     @property
+    def spent(self) -> float | None:
+        """What all labels so far cost, those from before the run too; None where no costs were given."""
+        return None if self.costs is None else self.costs.total(self._record.snapshot().values)
+
+    @property
     def labelled_ids(self) -> IdArray:
         """Ids with a label, in the order first told."""
         return self._record.ids_of(self._record.snapshot().values)
@@ -172,9 +188,28 @@ class ActiveLearner:
         return self._record.ids_of(self._record.snapshot().outstanding)
 
     @property
-    def history(self) -> list[Round]:
-        """The rounds so far: each fit with its metrics, the seconds each stage took, and what was asked for."""
-        return self.journal.rounds(self._record.run)
+    def history(self) -> History:
+        """The rounds so far: each fit with its metrics, the seconds each stage took, and what was asked for. It is a
+        list, and as a table (`to_frame`, `to_csv`) a row per round.
+        """
+        return History(self.journal.rounds(self._record.run))
+
+    def labels(self) -> ToldLabels:
+        """Every label that was told, corrections too, in the order told: rows with the id, the value, the name of the
+        class, who told it and when, which batch it answers, and whether a later label took its place. As a table:
+        `to_frame` and `to_csv`.
+
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> learner = ActiveLearner(RandomForestClassifier(5), Pool([[0.0], [1.0]], ids=["a.png", "b.png"]))
+        >>> learner.tell(["b.png"], ["cat"], who="ann")
+        >>> [(row["id"], row["class"], row["who"]) for row in learner.labels()]
+        [('b.png', 'cat', 'ann')]
+        """
+        run = next(one for one in self.journal.runs() if one.run == self._record.run)
+        found = rows_of(run, self.journal.labels(run.run))
+        ids = self._record.ids_of(row["id"] for row in found).tolist()
+        told = ({**row, "id": id} for row, id in zip(found, ids, strict=True))
+        return ToldLabels({name: row[name] for name in LABEL_COLUMNS} for row in told)
 
     def labelled(self) -> Examples:
         """What the model learns from: inputs and labels in the order first told."""
@@ -191,12 +226,7 @@ class ActiveLearner:
         >>> learner.disagreements()
         {1: {'ann': 1, 'bob': 0}}
         """
-        said: dict[Key, dict[str, int | float]] = {}
-        for label in self.journal.labels(self._record.run):
-            of_id = said.setdefault(label.id, {})
-            of_id.pop(label.who, None)  # whoever says something again is now the last to have said it
-            of_id[label.who] = label.value
-        return {id: of_id for id, of_id in said.items() if len(set(of_id.values())) > 1}
+        return disagreements_in(self.journal.labels(self._record.run))
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
         """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
@@ -211,6 +241,46 @@ class ActiveLearner:
             chosen = as_ids(ids)
             return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
+    def predict(self, inputs: Any = None, *, ids: Any = None) -> Array:
+        """The labels to expect of inputs, or of points of the pool by their ids, after all labels so far: names of
+        classes where they have names, numbers of classes where those are "0", "1", … or where they have none, and real
+        numbers for regression.
+
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> pool = Pool(np.arange(10.0)[:, None], labels=["cat"] * 5 + ["dog"] * 5)
+        >>> learner = ActiveLearner(RandomForestClassifier(20), pool)
+        >>> learner.predict([[-1.0], [9.0]]).tolist()
+        ['cat', 'dog']
+        """
+        belief = self._predictive("predict", inputs, ids)
+        found_N = belief.predict().cpu().numpy()
+        names = self.pool.classes
+        named = names != tuple(str(number) for number in range(len(names)))
+        return np.array(names)[found_N] if named and not self.pool.regression else found_N
+
+    def predict_proba(self, inputs: Any = None, *, ids: Any = None) -> Array:
+        """The probability of each class, N × C, after all labels so far; column c is `learner.pool.classes[c]`.
+
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> learner = ActiveLearner(RandomForestClassifier(5), Pool([[0.0], [1.0]], labels=["cat", "dog"]))
+        >>> learner.predict_proba(ids=[0]).sum().item()
+        1.0
+        """
+        probs_N_C = self._predictive("predict_proba", inputs, ids).predict_proba().cpu().numpy()
+        unknown = max(0, len(self.pool.classes) - probs_N_C.shape[1])  # classes that were added since the fit
+        return np.pad(probs_N_C, ((0, 0), (0, unknown)))
+
+    def _predictive(self, name: str, inputs: Any, ids: Any) -> Belief:
+        """What labels the model, fitted to all labels, expects of inputs or of points of the pool."""
+        if (inputs is None) == (ids is None):
+            raise ValueError(f"{name}: pass either inputs or ids=…")
+        with self._lock:
+            self._fitted.fit_and_evaluate(self._record)
+            if not self._fitted.revision:
+                raise ValueError(f"{name}: there are no labels to learn from yet; tell some first")
+            rows = Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids)
+            return self._fitted.predictive(rows)
+
     def summary(self) -> dict[str, Any]:
         """Where the run stands, as plain values."""
         state, rounds, stops = self._record.catch_up(), self.history, self.journal.stops(self._record.run)
@@ -223,19 +293,25 @@ class ActiveLearner:
             "n_labelled": len(state.values),
             "n_outstanding": len(state.outstanding),
             "n_skipped": len(state.skipped),
+            **({} if self.costs is None else {"spent": self.costs.total(state.values)}),
             "rounds": len(rounds),
             "metrics": dict(rounds[-1].metrics) if rounds else {},
             "seconds": {stage: sum(one.seconds.get(stage, 0.0) for one in rounds) for stage in stages},
             "stopped": stops[-1].reason if stops and stops[-1].revision == state.revision else None,
         }
 
-    def ask(self, k: int | None = None) -> Selection:
+    def ask(self, k: int | None = None, *, budget: float | None = None) -> Selection:
         """The next batch, recorded as handed out: nobody else on this journal is given these ids.
 
         Before there are labels it is drawn at random, and says so in its warnings. Where fewer than k points are free
-        it is shorter; where none is, it is empty.
+        it is shorter; where none is, it is empty. With `budget` the labels of the batch cost no more than that: as many
+        points as fit, at most k where it is given.
         """
-        return self._ask(self.k if k is None else as_count(k, "k"))
+        if budget is None:
+            return self._ask(self.k if k is None else as_count(k, "k"))
+        if self.costs is None:
+            raise ValueError("budget: is counted in costs; pass costs=… to the learner, or k to ask")
+        return self._ask(None if k is None else as_count(k, "k"), budget=as_budget(budget))
 
     def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
         """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
@@ -264,24 +340,35 @@ class ActiveLearner:
         self._answer_outstanding(oracle)
         return selection
 
-    def run(self, budget: int | None = None, oracle: Oracle = None, stop: Rule | Iterable[Rule] = ()) -> str:
+    def run(self, budget: float | None = None, oracle: Oracle = None, stop: Rule | Iterable[Rule] = ()) -> str:
         """Rounds until `budget` labels are there in total, a rule says stop or no point is free; returns the reason.
+        Where labels have costs, `budget` is what all labels together may cost.
 
         Ids that an earlier run under the same name left outstanding are answered first; without a name, those that
         clients without one left when they ended. At the end the model is fitted to all labels and evaluated.
         """
-        limit = None if budget is None else as_count(budget, "budget", least=0)
-        rules: list[Rule] = [*([] if limit is None else [Budget(limit)]), *as_rules(stop)]
+        limit: float | None = None
+        rules: list[Rule] = []
+        if budget is not None and self.costs is None:
+            limit = as_count(budget, "budget", least=0)
+            rules = [Budget(limit)]
+        elif budget is not None:
+            limit = as_budget(budget)
+            rules = [CostBudget(limit)]
+        rules += as_rules(stop)
         while True:
             self._answer_outstanding(oracle)
             with self._lock:
                 self._fitted.fit_and_evaluate(self._record)
             state = self._record.state
             if self.progress is not None:
-                self.progress(len(state.values), limit or len(self.pool))
+                self.progress(len(state.values), int(limit) if limit and self.costs is None else len(self.pool))
             rule, reason = self._reason_to_stop(rules)
             if not reason and not len(self._ask(self.k, limit)):
                 rule, reason = "exhausted", "nothing is left to ask for"
+                if limit is not None and self.costs is not None and len(self._record.free_ids()):
+                    left = self._left(limit)
+                    reason = f"the budget of {limit:g} is used: {left:g} is left, and every free point costs more"
                 if state.outstanding:
                     reason += f": {len(state.outstanding)} ids are outstanding with other clients"
             if reason:
@@ -292,6 +379,7 @@ class ActiveLearner:
         """The run in the journal: a new one, or one that was begun before."""
         config: dict[str, Any] = {"candidates": self.candidates}
         config |= {} if self.targets is None else {"targets": self.targets.terms()}
+        config |= {} if self.costs is None else {"costs": self.costs.terms()}
         config |= {"junk": "expose"} if self._fitted.teaches_junk else {}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
         terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
@@ -322,12 +410,20 @@ class ActiveLearner:
                 " as it was or choose another file"
             )
 
-    def _ask(self, k: int, limit: int | None = None) -> Selection:
+    def _ask(self, k: int | None, limit: float | None = None, budget: float | None = None) -> Selection:
         with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
-            return self._choose_and_record(k, limit, self._record.names.take())
+            return self._choose_and_record(k, limit, budget, self._record.names.take())
 
-    def _choose_and_record(self, k: int, limit: int | None, who: str) -> Selection:
-        """Choose again as long as another client is quicker with one of the ids."""
+    def _left(self, limit: float) -> float:
+        """What is left of a limit on the cost of all labels, once everything outstanding is labelled."""
+        assert self.costs is not None
+        state = self._record.state
+        return max(0.0, limit - self.costs.total([*state.values, *state.outstanding]))
+
+    def _choose_and_record(self, k: int | None, limit: float | None, budget: float | None, who: str) -> Selection:
+        """Choose again as long as another client is quicker with one of the ids. `limit` is on all labels, `budget` on
+        this batch; where labels have costs both are counted in costs, else there is no budget.
+        """
         self._fitted.fit_and_evaluate(self._record)
         belief: Belief | None = None
         targets: Targets[Belief] | None = None
@@ -335,15 +431,30 @@ class ActiveLearner:
         while True:
             state, free_ids = self._record.state, self._record.free_ids()
             number = state.asks + 1
-            room = len(free_ids) if limit is None else limit - len(state.values) - len(state.outstanding)
-            count = max(0, min(k, room, len(free_ids)))
+            handed_out = len(state.values) + len(state.outstanding)
+            room, affordable = len(free_ids), None
+            if self.costs is None and limit is not None:
+                room = int(limit) - handed_out
+            elif self.costs is not None and (limit is not None or budget is not None):
+                left = math.inf if limit is None else self._left(limit)
+                affordable = left if budget is None else min(left, budget)
+                free_ids = free_ids[self.costs.pays_for(affordable, free_ids)]
+            count = max(0, min(len(free_ids) if k is None else k, room, len(free_ids)))
             if count == 0 or not self._fitted.revision:
                 seed = derive(self.seed, "start", number)
+                if self.costs is not None and affordable is not None:
+                    free_ids = self.costs.drawn(free_ids, affordable, count, seed)
+                    count = len(free_ids)
                 selection = random_selection(free_ids, count, self.pool, seed)
             else:
                 seed = derive(self.seed, "select", number)
                 started = perf_counter()
-                ids = part_looked_at(free_ids, self.method, count, self.candidates, derive(self.seed, "part", number))
+                part_seed = derive(self.seed, "part", number)
+                if self.costs is not None and affordable is not None and not self.method.facts.reads_belief:
+                    ids = self.costs.drawn(free_ids, affordable, count, part_seed)
+                    count = len(ids)
+                else:
+                    ids = part_looked_at(free_ids, self.method, count, self.candidates, part_seed)
                 taken = None
                 # Targets are drawn again for each batch, and belong to the belief they were made with.
                 if belief is not None and targets is None and are_among(ids, belief.ids).all():
@@ -354,17 +465,35 @@ class ActiveLearner:
                 seconds["believe"] += perf_counter() - started
                 started = perf_counter()
                 given = self._believe_about_labelled()
-                selection = select(self.method, belief, count, targets=targets, given=given, exclude=taken, seed=seed)
+                prices = None if self.costs is None else self.costs.of(belief.ids)
+                selection = select(
+                    self.method,
+                    belief,
+                    count,
+                    targets=targets,
+                    given=given,
+                    exclude=taken,
+                    seed=seed,
+                    costs=prices,
+                    budget=affordable,
+                )
                 seconds["select"] += perf_counter() - started
             if count == 0:
                 return selection
-            if 0 < len(selection) < k:
-                warning = f"{len(selection)} of {k} points: there are no more to hand out"
+            if self.costs is not None:
+                selection = replace(selection, costs=self.costs.of(selection.ids))
+            if k is not None and 0 < len(selection) < k:
+                why = "there are no more to hand out" if affordable is None else "the budget pays for no more"
+                warning = f"{len(selection)} of {k} points: {why}"
                 selection = replace(selection, warnings=(*selection.warnings, warning))
             if self._news:
                 selection, self._news = replace(selection, warnings=(*selection.warnings, *self._news)), ()
             ask = as_ask(selection, seed=seed, revision=self._fitted.revision, seconds=seconds, who=who)
-            if self._record.ask(ask, limit):
+            if self.costs is None:
+                most = None if limit is None else int(limit)
+            else:  # what others were handed in the meantime has to be paid for first
+                most = None if limit is None else handed_out + len(ask.picks)
+            if self._record.ask(ask, most):
                 return selection
 
     def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets[Belief] | None]:
@@ -426,6 +555,7 @@ class ActiveLearner:
                 predictions=lambda points: self._fitted.predictions(points, self._record),
                 n_skipped=len(self._record.state.skipped),
                 gain_available=not asks or not asks[-1].revision or bool(known),
+                cost=None if self.costs is None else self.costs.total(self._record.state.values),
             )
             reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
             return next(reasons, ("", None))
@@ -447,7 +577,7 @@ def news_of(known: Run, terms: Terms, joined: int) -> tuple[str, ...]:
     """What a run that is gone on with has now that it did not have before, as sentences for the next batch."""
     changes = known.current_terms.changes(terms)
     said = [f"{name} is now {value}" for name, value in changes.items() if name in ("method", "k", "candidates")]
-    said += [f"{name} is another now" for name in ("targets", "validation", "test") if name in changes]
+    said += [f"{name} is another now" for name in ("targets", "validation", "test", "costs") if name in changes]
     said += [f"{joined} points joined the pool"] if joined > 0 else []
     return (f"changed since the last batch: {'; '.join(said)}",) if said else ()
 

@@ -1,6 +1,7 @@
 """When to stop: rules that look at a run after each fit and give a reason, or None to go on.
 
     Budget(n)                  n labels are there
+    CostBudget(c)              labels cost c
     Queries(n)                 n points were labelled or set aside
     TargetAccuracy(a)          the test accuracy is at least a
     GainBelow(ε)               the picks of the last batch were expected to tell less than ε nats each
@@ -45,6 +46,8 @@ class View:
     """How many points were set aside."""
     gain_available: bool = True
     """Whether the model's belief says what a label tells about the parameters."""
+    cost: float | None = None
+    """What all labels so far cost; None where the learner knows of no costs."""
 
 
 Rule = Callable[[View], str | None]
@@ -65,6 +68,30 @@ class Budget:
 
     def __call__(self, view: View) -> str | None:
         return f"the budget of {self.labels} labels is used" if view.n_labelled >= self.labels else None
+
+
+@dataclass(frozen=True)
+class CostBudget:
+    """Stop when the labels cost so much in all, those from before the run included.
+
+    `learner.run(budget=…)` of a learner with costs has this rule, and also keeps its batches within the budget.
+
+    >>> CostBudget(10.0)(View(4, [], None, lambda points: [], cost=12.5))
+    'the budget of 10 is used: 4 labels cost 12.5'
+    """
+
+    cost: float
+
+    def __post_init__(self) -> None:
+        check_options(self, cost=0)
+
+    def __call__(self, view: View) -> str | None:
+        if view.cost is None:
+            raise ValueError("stop: CostBudget needs to know what labels cost; pass costs=… to the learner")
+        # The last digits of a sum of costs depend on their order.
+        if view.cost < self.cost * (1 - 1e-9):
+            return None
+        return f"the budget of {self.cost:g} is used: {view.n_labelled} labels cost {view.cost:g}"
 
 
 @dataclass(frozen=True)

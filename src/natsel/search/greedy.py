@@ -23,6 +23,7 @@ from natsel.capabilities import (
     SequentialState,
     ShortlistedState,
     State,
+    has_budget,
     has_ceilings,
     has_errors,
     has_gains,
@@ -76,13 +77,20 @@ class Steps(NamedTuple):
 
 
 def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progress | None = None) -> Steps:
-    """Add the best of the allowed positions k times; once nothing is left to learn, the first ones of the rest."""
+    """Add the best of the allowed positions k times; once nothing is left to learn, the first ones of the rest.
+
+    Where labels have costs and there is a budget, only points that fit into what is left of it are looked at.
+    """
     bound_N = state.bounds().to(torch.float64, copy=True)
     bound_N[~allowed_N.to(bound_N.device)] = -torch.inf
     choices: list[Choice] = []
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
     while len(choices) < k and state.remaining > (TIE if state.exact else enough):
+        if has_budget(state):
+            bound_N[~state.affordable().to(bound_N.device)] = -torch.inf
+            if not bool((bound_N > -torch.inf).any()):
+                break
         if has_ceilings(state):
             choice = best_by_shortlist(state, bound_N > -torch.inf)
         elif has_racing(state) and state.prefers_racing:
@@ -98,7 +106,12 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progres
     if looked < k:
         # Exact gains below the tie are all alike; bounds would only order their rounding.
         rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
-        for position in rest_N.argsort(descending=True, stable=True)[: k - looked].tolist():
+        most = int((bound_N > -torch.inf).sum()) if has_budget(state) else k - looked
+        for position in rest_N.argsort(descending=True, stable=True)[:most].tolist():
+            if len(choices) == k:
+                break
+            if has_budget(state) and not state.affordable()[position]:
+                continue
             choices.append(Choice(position, gap=0.0, error=0.0))
             gains.append(state.add(position))
             if progress is not None:
@@ -107,8 +120,8 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progres
 
 
 def saturation(steps: Steps, k: int) -> tuple[str, ...]:
-    """A note where fewer than k picks were looked for."""
-    if steps.looked >= k:
+    """A note where fewer picks were looked for than were taken, of k at most."""
+    if steps.looked >= min(k, len(steps.choices)):
         return ()
     return (
         f"saturated: {steps.looked} picks leave {steps.left:.1g} nats to learn about these draws;"

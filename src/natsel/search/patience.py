@@ -10,7 +10,7 @@ every machine.
 from collections.abc import Mapping
 from numbers import Real
 
-from natsel.capabilities import State, has_costs
+from natsel.capabilities import State, has_operations
 
 A_SECOND = 1e9
 """Operations of float64 on one core of a common machine, as states count them."""
@@ -29,7 +29,7 @@ def refuse_long(state: State, sets: Mapping[int, int], patience: float, remedy: 
     >>> from natsel.capabilities import Capability
     >>> refuse_long(SimpleNamespace(offers=Capability.VALUE), {2: 3}, patience=60.0, remedy="lower k")
     """
-    each = {size: state.operations(size) if has_costs(state) else 0.0 for size in sets}
+    each = {size: state.operations(size) if has_operations(state) else 0.0 for size in sets}
     seconds = sum(count * (BASE * (1 + size) + each[size]) for size, count in sets.items()) / A_SECOND
     if seconds > patience:
         count, largest = sum(sets.values()), max(sets)

@@ -20,7 +20,7 @@ COLUMNS = ("run", "id", "value", "class", "who", "at", "ask", "superseded")
 
 def label_rows(database: sqlite3.Connection) -> list[Row]:
     """Every label of every run in the order told; those that a later one of the same id replaced are superseded."""
-    return [row for run in queries.runs(database) for row in _rows(run, queries.labels(database, run.run, 0))]
+    return [row for run in queries.runs(database) for row in rows_of(run, queries.labels(database, run.run, 0))]
 
 
 def salvage(journal: str | Path, path: str | Path) -> int:
@@ -78,11 +78,16 @@ def _salvaged(path: Path) -> list[Row]:
     return [
         {**row, "sound": isinstance(label.seq, int) and label.seq <= whole}
         for run, labels in labels_of_run.items()
-        for row, label in zip(_rows(runs.get(run), labels), labels, strict=True)
+        for row, label in zip(rows_of(runs.get(run), labels), labels, strict=True)
     ]
 
 
-def _rows(run: Run | None, labels: Sequence[Label]) -> list[Row]:
+def rows_of(run: Run | None, labels: Sequence[Label]) -> list[Row]:
+    """Labels of a run as rows, in the order told.
+
+    >>> [row["superseded"] for row in rows_of(None, [Label(1, 7, 0, "ann", "", 1), Label(2, 7, 1, "bob", "", None)])]
+    [True, False]
+    """
     last = {label.id: number for number, label in enumerate(labels)}
     classes = () if run is None else run.classes
     return [

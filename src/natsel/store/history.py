@@ -6,13 +6,13 @@ from typing import Any
 
 from natsel.ids import Key
 
-_MAY_CHANGE = ("method", "k", "objective", "search", "candidates", "targets", "validation", "test")
+_MAY_CHANGE = ("method", "k", "objective", "search", "candidates", "targets", "validation", "test", "costs")
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What decides a run. The method, k, candidates, targets, validation and test examples may change between rounds,
-    which the journal then records; the model and the seed may not. `notes` and natsel's version decide nothing.
+    """What decides a run. The method, k, candidates, targets, costs, validation and test examples may change between
+    rounds, which the journal then records; the model and the seed may not. `notes` and natsel's version decide nothing.
     """
 
     pool: str
@@ -141,6 +141,8 @@ class Ask:
     warnings: tuple[str, ...] = ()
     number: int = 0
     who: str = ""
+    at: str = field(default="", compare=False)
+    """When it was asked for; the same batch asked for at another time is the same batch."""
 
     @property
     def ids(self) -> tuple[Key, ...]:

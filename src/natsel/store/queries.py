@@ -124,7 +124,7 @@ def asks(database: sqlite3.Connection, run: int) -> list[Ask]:
     ):
         picks.setdefault(seq, []).append(Acquisition(*pick))
     rows = database.execute(
-        "SELECT seq, a.method, a.seed, a.told, a.total, a.log_prob, a.seconds, a.warnings, a.ask, e.who"
+        "SELECT seq, a.method, a.seed, a.told, a.total, a.log_prob, a.seconds, a.warnings, a.ask, e.who, e.at"
         " FROM asks a JOIN entries e USING (seq) WHERE a.run = ? ORDER BY seq",
         (run,),
     )
@@ -140,8 +140,9 @@ def asks(database: sqlite3.Connection, run: int) -> list[Ask]:
             warnings=tuple(json.loads(warnings)),
             number=number,
             who=who,
+            at=at,
         )
-        for seq, method, seed, revision, total, log_prob, seconds, warnings, number, who in rows
+        for seq, method, seed, revision, total, log_prob, seconds, warnings, number, who, at in rows
     ]
 
 

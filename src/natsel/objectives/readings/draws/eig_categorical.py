@@ -59,7 +59,7 @@ _ROUNDING = 2e-6
 class CategoricalEIG(BatchState):
     """Gains conditional on the labels of the points added so far."""
 
-    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.COSTS
+    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.OPERATIONS
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:

@@ -10,7 +10,7 @@ docs/theory/epig-jepig.md, 5 and 8.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -22,9 +22,12 @@ from natsel.capabilities import Capability
 from natsel.information.enumeration import GROWING, MOST_ROWS, labellings
 from natsel.information.predictive_information import (
     TargetDeviations,
+    over_second_order,
     over_targets,
+    over_targets_by_row,
     second_order,
     second_order_if_cheap,
+    target_weights,
 )
 from natsel.information.weighted_posteriors import (
     WeightedPosteriors,
@@ -57,24 +60,30 @@ _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standar
 class CategoricalEPIG(BatchState):
     """Gains about targets conditional on the labels of the points added so far."""
 
-    offers: ClassVar[Capability] = BatchState.offers | Capability.CEILINGS | Capability.ERRORS | Capability.COSTS
+    offers: ClassVar[Capability] = BatchState.offers | Capability.CEILINGS | Capability.ERRORS | Capability.OPERATIONS
 
     def __init__(self, objective: EPIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, context.generator
-        self.prior = self.rows = prior_rows(belief.log_weights_K)
-        self._rough_N: Tensor | None = None
-        # Gains over their second-order form: in full, and about few and more targets; NaN where not looked at.
-        self._ratio_N = torch.full((len(belief),), torch.nan, dtype=torch.float64, device=belief.device)
-        self._guesses_N = [self._ratio_N.clone() for _ in _FEW]
         dtype = belief.log_probs_N_K_C.dtype
         self.log_probs_M_K_C = context.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
-        self.weights_M = context.targets.weights_M
-        self.share_M = TargetDeviations(self.log_probs_M_K_C, None, self.weights_M).weights_M.double()
+        self.share_M = target_weights(context.targets.weights_M, self.log_probs_M_K_C).double()
         self._few_M = [few(self.share_M, size) for size in _FEW]
+        self.prior = prior_rows(belief.log_weights_K)
+        self._become(self.prior)
+
+    def _become(self, rows: WeightedPosteriors) -> None:
+        """Take rows, and forget what was worked out for those before."""
+        self.rows = rows
+        self._about = self._under(rows)
+        self._about_few = [self._under(rows, few_M) for few_M in self._few_M]
+        self._rough_N: Tensor | None = None
+        # Gains, and gains over their second-order form about few and more targets; NaN where not looked at.
+        self._gain_N = torch.full((len(self.belief),), torch.nan, dtype=torch.float64, device=self.belief.device)
+        self._guesses_N = [self._gain_N.clone() for _ in _FEW]
 
     def scores(self) -> Tensor:
         """EPIG of every point by itself, N values in nats."""
-        targets = self._under(self.belief.log_weights_K)
+        targets = self._under(self.prior)
         rough_N = second_order_if_cheap(self.belief.log_probs_N_K_C, targets)
         return over_targets(self.belief.log_probs_N_K_C, targets, rough_N)
 
@@ -109,15 +118,20 @@ class CategoricalEPIG(BatchState):
     def ceilings(self, worth: float) -> Tensor:
         """The second-order form of every gain, times the factor of the point."""
         if self._rough_N is None:
-            self._rough_N = self._rough(self.belief.log_probs_N_K_C)
+            self._rough_N = second_order(self.belief.log_probs_N_K_C, self._about)
         ceiling_N = _MOST * self._rough_N
         if worth == -torch.inf:
             return ceiling_N
-        seen_N = self._ratio_N.isfinite()
-        for few_M, guess_N in zip(self._few_M, self._guesses_N, strict=True):
-            (unknown_M,) = (guess_N.isnan() & (seen_N | (ceiling_N >= worth))).nonzero(as_tuple=True)
-            guess_N[unknown_M] = self._in_parts(partial(self._guess, few_M), unknown_M)
-            off_n = (self._ratio_N / guess_N)[seen_N & guess_N.isfinite()].clamp_min(1e-6).log()
+        # What cannot reach the worth by far has draws that hardly differ, and says little of how far others exceed.
+        seen_N = self._gain_N.isfinite()
+        example_N = seen_N & (ceiling_N >= worth)
+        for targets, guess_N in zip(self._about_few, self._guesses_N, strict=True):
+            hopeful_N = ceiling_N >= worth
+            (unknown_M,) = (guess_N.isnan() & (example_N | hopeful_N)).nonzero(as_tuple=True)
+            if len(unknown_M) * targets.pairs > int((hopeful_N & ~seen_N).sum()) * self._about.pairs:
+                break  # to look at all that are left in full costs less
+            guess_N[unknown_M] = self._in_parts(partial(self._guess, targets), unknown_M)
+            off_n = (self._gain_N / self._rough_N / guess_N)[example_N & guess_N.isfinite()].clamp_min(1e-6).log()
             if len(off_n):
                 slack = max(_LEAST_SLACK, math.exp(_DEVIATIONS * float(off_n.square().mean().sqrt())))
                 lower_N = self._rough_N * guess_N * slack
@@ -134,24 +148,20 @@ class CategoricalEPIG(BatchState):
 
     def add(self, position: int) -> float:
         """Take a point: every row becomes its children."""
-        gain, probs_K_C = float(self.gains(torch.tensor([position]))[0]), self._probs(position)
+        gain, probs_K_C = float(self._gain_N[position]), self._probs(position)
+        if math.isnan(gain):
+            gain = float(self.gains(torch.tensor([position]))[0])
         if not self.exact:
             gain = min(gain, most(self.prior, probs_K_C, self.total))
         offset = float(torch.rand((), generator=self.generator, dtype=torch.float64))
-        self.rows = grow(expand(self.rows, probs_K_C), self.limit, offset)
-        self._rough_N = None
-        self._ratio_N.fill_(torch.nan)
-        for guess_N in self._guesses_N:
-            guess_N.fill_(torch.nan)
+        self._become(grow(expand(self.rows, probs_K_C), self.limit, offset))
         self.total += gain
         return gain
 
     def errors(self, positions: Tensor, leader: int) -> Tensor:
         """Standard errors of the gain of `leader` less that of each position, from the thinning of rows."""
         both = torch.cat([torch.tensor([leader]), positions.cpu()]).to(self.belief.device)
-        log_probs_n_K_C = self.belief.log_probs_N_K_C[both]
-        terms = [weight * over_targets(log_probs_n_K_C, targets) for weight, targets in self._posteriors()]
-        term_n_R = torch.stack(terms, 1)
+        term_n_R = over_targets_by_row(self.belief.log_probs_N_K_C[both], self._about)
         return lead_errors(term_n_R[1:], term_n_R[0], 1 - self.rows.kept_R)
 
     def _in_parts(self, work: Callable[[Tensor], Tensor], positions: Tensor) -> Tensor:
@@ -161,41 +171,24 @@ class CategoricalEPIG(BatchState):
         return torch.cat([work(part) for part in torch.split(positions, max(1, memory_budget() // width))])
 
     def _full(self, positions: Tensor) -> Tensor:
-        """Σ_m v_m EPIG under the posterior of row m; how far it exceeds its second-order form is kept in mind."""
+        """Σ_m v_m EPIG under the posterior of row m, kept in mind."""
         log_probs_n_K_C = self.belief.log_probs_N_K_C[positions]
-        rough_n = self._rough(log_probs_n_K_C) if self._rough_N is None else self._rough_N[positions]
-        total_n = torch.zeros_like(rough_n)
-        for weight, targets in self._posteriors():
-            # Errors of φ's quick form add up as information does, so that the whole says whether it will do.
-            total_n += weight * over_targets(log_probs_n_K_C, targets, rough_n)
-        self._ratio_N[positions] = total_n / rough_n
-        return total_n
+        # Errors of φ's quick form add up as information does, so that the whole says whether it will do.
+        rough_n = second_order(log_probs_n_K_C, self._about) if self._rough_N is None else self._rough_N[positions]
+        gain_n = self._gain_N[positions] = over_targets(log_probs_n_K_C, self._about, rough_n)
+        return gain_n
 
-    def _guess(self, few_M: Tensor, positions: Tensor) -> Tensor:
+    def _guess(self, targets: TargetDeviations, positions: Tensor) -> Tensor:
         """The gain about a few targets over its second-order form; inf where these know nothing of the point."""
-        log_probs_n_K_C = self.belief.log_probs_N_K_C[positions]
-        rough_n = self._rough(log_probs_n_K_C, few_M)
-        total_n = torch.zeros_like(rough_n)
-        for weight, targets in self._posteriors(few_M):
-            total_n += weight * over_targets(log_probs_n_K_C, targets, rough_n)
-        return torch.where(rough_n > 0, total_n / rough_n, torch.inf)
+        assert self._rough_N is not None
+        return over_second_order(self.belief.log_probs_N_K_C[positions], targets, self._rough_N[positions])
 
-    def _rough(self, log_probs_n_K_C: Tensor, few_M: Tensor | None = None) -> Tensor:
-        """Σ_m v_m EPIG under the posterior of row m, to second order."""
-        total_n = torch.zeros(len(log_probs_n_K_C), dtype=torch.float64, device=self.belief.device)
-        for weight, targets in self._posteriors(few_M):
-            total_n += weight * second_order(log_probs_n_K_C, targets.weights_K, targets.factor())
-        return total_n
-
-    def _posteriors(self, few_M: Tensor | None = None) -> Iterator[tuple[float, TargetDeviations]]:
-        for weight, posterior_K in zip(self.rows.weight_R.tolist(), self.rows.posterior_R_K, strict=True):
-            if few_M is None:
-                yield weight, self._under(posterior_K.log())
-            else:
-                yield weight, TargetDeviations(self.log_probs_M_K_C[few_M], posterior_K.log())
-
-    def _under(self, log_weights_K: Tensor) -> TargetDeviations:
-        return TargetDeviations(self.log_probs_M_K_C, log_weights_K, self.weights_M)
+    def _under(self, rows: WeightedPosteriors, few_M: Tensor | None = None) -> TargetDeviations:
+        """Targets, or few of them by as many as stand for each, under the posteriors of rows."""
+        log_weights_R_K = rows.posterior_R_K.log()
+        if few_M is None:
+            return TargetDeviations(self.log_probs_M_K_C, log_weights_R_K, self.share_M, rows.weight_R)
+        return TargetDeviations(self.log_probs_M_K_C[few_M], log_weights_R_K, None, rows.weight_R)
 
     def _open(self, rows: WeightedPosteriors) -> float:
         """Σ_j v_j I[Y*_j; Ω | rows]."""
@@ -229,4 +222,4 @@ def few(share_M: Tensor, size: int) -> Tensor:
 def _second_order(objective: EPIGChi2, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> Tensor:
     log_probs_M_K_C = context.targets.belief.log_probs_N_K_C.to(belief.device, belief.log_probs_N_K_C.dtype)
     targets = TargetDeviations(log_probs_M_K_C, belief.log_weights_K, context.targets.weights_M)
-    return second_order(belief.log_probs_N_K_C, targets.weights_K, targets.factor())
+    return second_order(belief.log_probs_N_K_C, targets)

@@ -43,7 +43,7 @@ _NOTHING = 1e-12  # nats
 class CategoricalJEPIG(BatchState):
     """Gains about all targets together, conditional on the labels of the points added so far."""
 
-    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.COSTS
+    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.OPERATIONS
 
     def __init__(self, objective: JEPIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, context.generator

@@ -24,7 +24,7 @@ from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
 class TwoModelJEPIG(BatchState):
     """Two EIG states, one of the model and one of its students."""
 
-    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.COSTS
+    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.OPERATIONS
 
     def __init__(self, objective: TaughtJEPIG, belief: TwoModels, context: Context[TwoModels]) -> None:
         eig = EIG(objective.rows)

@@ -32,7 +32,7 @@ LAPLACE = "a Gaussian over the weights stands for the posterior, and its Fisher 
 class FisherState(TakingState):
     """Gains conditional on the points taken so far, and losses of giving one back."""
 
-    offers: ClassVar[Capability] = TakingState.offers | Capability.REMOVAL
+    offers: ClassVar[Capability] = TakingState.offers | Capability.REMOVAL | Capability.OPERATIONS
 
     def __init__(self, objective: Objective, belief: WeightSpace, context: Context[WeightSpace]) -> None:
         self.made_from = objective, belief, context
@@ -87,6 +87,11 @@ class FisherState(TakingState):
         self.taken.remove(position)
         self.total = max(0.0, self.total - loss)
         return loss
+
+    def operations(self, size: int) -> float:
+        """2 q² P + q³ for q rows of P weights, by a matrix product: 20 times as quick as other operations."""
+        q = size * self.factors.n_rows
+        return (2.0 * q**2 * self.factors.n_weights + q**3) / 20
 
     def refuse_rounding(self, gain: float) -> None:
         """Refuse to take a point by a gain that is nothing but rounding."""

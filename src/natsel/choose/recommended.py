@@ -1,0 +1,73 @@
+"""Where to start: six methods, when each is the one to use, and what was measured of it.
+
+The figures are those of the files in results/ that are named beside them; tests/choose/test_recommended.py works each
+sentence out from its file. docs/which-method.md shows the same table.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A method to start with.
+
+    >>> RECOMMENDED[0].name
+    'power-bald'
+    """
+
+    name: str
+    when: str
+    """When to use it, in one line."""
+    needs: str
+    """What it needs besides a pool."""
+    measured: str = ""
+    """What a run of it found; empty where no run was made for natsel."""
+    results: tuple[str, ...] = ()
+    """The files that say so."""
+
+
+RECOMMENDED = (
+    Recommendation(
+        "power-bald",
+        "batches of any size; the default, quick, and safe where points are copies of each other",
+        "a model with several draws: dropout, an ensemble, a forest, a Gaussian process",
+        "Repeated-MNIST ×4, 10 labels per round: 90 % accuracy with 90 labels, where random needed 130; 2 of 4 runs of"
+        " bald did not reach it with 300",
+        ("results/repeated-mnist-published-validation.json",),
+    ),
+    Recommendation(
+        "batchbald",
+        "small batches (up to about 20) where each label is dear: picks that overlap least",
+        "the same, and more time",
+        "MNIST, 10 labels per round: 90 % accuracy with 100 labels, where random needed 180 and bald 135",
+        ("results/mnist-full.json",),
+    ),
+    Recommendation(
+        "epig",
+        "only some predictions matter, or the pool is full of what nobody asks about; power-epig for batches",
+        "the same, and the inputs that matter as targets",
+        "MNIST with ten digits of which two matter, 40 to 70 labels: 92.4 % accuracy, random 79.2 %, bald 78.0 %",
+        ("results/epig-mnist.json",),
+    ),
+    Recommendation(
+        "badge",
+        "a trained network without draws; bait instead where there are targets",
+        "a last layer or gradients: natsel.models.LastLayer, or .around(your_network, labelled)",
+        "scores of a last layer rank 1,000 points of MNIST as 100 draws of dropout do: rank correlation 0.954; labels"
+        " saved were not measured",
+        ("results/fisher-mnist.json",),
+    ),
+    Recommendation(
+        "entropy",
+        "a model with a single prediction per point, nothing else; margin is another such score",
+        "class probabilities",
+    ),
+    Recommendation(
+        "random",
+        "always, beside the method that you use: some models and data do not reward choosing",
+        "nothing",
+        "two of three small tables (magic, vowels) did not: epig was 0.1 and 1.4 points below random over all labels",
+        ("results/epig-claims.json",),
+    ),
+)
+"""What `natsel methods` begins with."""

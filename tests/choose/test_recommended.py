@@ -1,0 +1,101 @@
+"""Recommendations name methods that exist, and every figure in them is worked out from its result file."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import natsel
+from natsel.choose.recommended import RECOMMENDED
+
+ROOT = Path(__file__).parents[2]
+BY_NAME = {one.name: one for one in RECOMMENDED}
+
+
+def result(name):
+    (file,) = BY_NAME[name].results
+    return json.loads((ROOT / file).read_text())
+
+
+def labels_to(document, method, target=0.9):
+    """The median of the labels that the runs of a method needed, as the file has it."""
+    (row,) = [row for row in document["labels_needed"] if (row["method"], row["target"]) == (method, target)]
+    return row["quartiles"][1]
+
+
+def test_methods_exist_and_the_first_is_the_default():
+    assert len(RECOMMENDED) == len(BY_NAME) == 6
+    assert set(BY_NAME) <= set(natsel.methods())
+    assert RECOMMENDED[0].name == natsel.ActiveLearner(natsel_model(), natsel.Pool([[0.0]])).method.name
+    for one in RECOMMENDED:
+        named = re.findall(r"\b[a-z]+(?:-[a-z]+)*\b", one.when)
+        assert {"power-epig", "bait", "margin"} & set(named) <= set(natsel.methods())
+        assert "\n" not in one.when + one.needs + one.measured
+
+
+def natsel_model():
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(3)
+
+
+def test_power_bald():
+    document = result("power-bald")
+    found, random = (labels_to(document, method) for method in ("power-bald β=8", "random"))
+    (bald,) = [row for row in document["labels_needed"] if (row["method"], row["target"]) == ("bald", 0.9)]
+    last = max(int(size) for size in document["median_accuracy_at"]["bald"])
+    assert "repeated-mnist" in document["command"]
+    assert BY_NAME["power-bald"].measured == (
+        f"Repeated-MNIST ×4, 10 labels per round: 90 % accuracy with {found:.0f} labels, where random needed"
+        f" {random:.0f}; {bald['runs'] - bald['reached']} of {bald['runs']} runs of bald did not reach it with {last}"
+    )
+
+
+def test_batchbald():
+    document = result("batchbald")
+    found, random, bald = (labels_to(document, method) for method in ("batchbald", "random", "bald"))
+    assert " mnist " in document["command"]
+    assert BY_NAME["batchbald"].measured == (
+        f"MNIST, 10 labels per round: 90 % accuracy with {found:.0f} labels, where random needed {random:.0f} and bald"
+        f" {bald:.0f}"
+    )
+
+
+def test_epig():
+    claims = [claim for claim in result("epig")["claims"] if claim["where"] == "redundant" and claim["passed"]]
+    evidence = " ".join(claim["evidence"] for claim in claims)
+    figure = {name: re.search(rf"{name} ([\d.]+) %", evidence)[1] for name in ("epig", "random", "bald")}
+    assert "over 40 to 70 labels" in evidence
+    assert BY_NAME["epig"].measured == (
+        f"MNIST with ten digits of which two matter, 40 to 70 labels: {figure['epig']} % accuracy, random"
+        f" {figure['random']} %, bald {figure['bald']} %"
+    )
+
+
+def test_badge():
+    head, bald = result("badge")["spearman"][:2]
+    correlation = dict(zip(head, bald, strict=True))["EIG (log-det)"]
+    assert BY_NAME["badge"].measured.startswith(
+        f"scores of a last layer rank 1,000 points of MNIST as 100 draws of dropout do: rank correlation {correlation};"
+    )
+
+
+def test_random():
+    against = "EPIG is above random over all labels"
+    claims = [claim for claim in result("random")["epig-uci"]["claims"] if claim["says"] == against]
+    below = {claim["where"]: -100 * claim["numbers"]["difference"] for claim in claims if not claim["passed"]}
+    assert (len(claims), set(below)) == (3, {"magic", "vowels"})
+    assert BY_NAME["random"].measured == (
+        f"two of three small tables (magic, vowels) did not: epig was {below['magic']:.1f} and {below['vowels']:.1f}"
+        " points below random over all labels"
+    )
+
+
+@pytest.mark.parametrize("one", RECOMMENDED, ids=lambda one: one.name)
+def test_the_page_shows_the_same(one):
+    page = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
+    files = " ".join(f"`{file}`" for file in one.results)
+    measured = f"{one.measured} ({files})" if one.measured else "no run was made"
+    assert f"| `{one.name}` | {one.when} | {one.needs} |" in page
+    assert f"| `{one.name}` | {measured} |" in page
