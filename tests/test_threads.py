@@ -60,16 +60,31 @@ def test_cores_that_a_process_is_bound_to_count(tmp_path, monkeypatch):
     assert threads.available_cores(tmp_path) == 1
 
 
+def test_idle_cores_are_read_from_what_the_system_counts(tmp_path, monkeypatch):
+    """Of the cores that the process is bound to alone; waiting for a disk is idle, and a lent core is not."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2}, raising=False)
+    stat = "cpu 9 9 9 9 9 9 9 9\ncpu0 {} 0 0 {} {} 0 0 0\ncpu1 5 0 0 5 0 0 0 0\ncpu2 0 0 0 {} 0 0 0 {} 7 7\nintr 4\n"
+    written(tmp_path, {"proc/stat": stat.format(10, 10, 10, 10, 10)})
+    later = lambda seconds: written(tmp_path, {"proc/stat": stat.format(15, 14, 11, 12, 18)})  # noqa: E731
+    monkeypatch.setattr(threads.time, "sleep", later)
+    assert threads.idle_cores(1.0, tmp_path) == pytest.approx(0.5 + 0.2)
+    assert threads.idle_cores(1.0, tmp_path) is None, "clocks that stand still say nothing"
+    (tmp_path / "proc/stat").unlink()
+    monkeypatch.setattr(threads.time, "sleep", lambda seconds: None)
+    assert threads.idle_cores(1.0, tmp_path) is None
+
+
 def test_what_the_user_says_stays(monkeypatch):
     monkeypatch.setattr(threads, "available_cores", lambda: 8)
-    both = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+    spin, sleep = ({"GOMP_SPINCOUNT": a, "KMP_BLOCKTIME": b} for a, b in (("10000", "1"), ("0", "0")))
     counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    assert threads.settings(1, {}) == both | dict.fromkeys(counts, "8")
-    assert threads.settings(3, {}) == both | dict.fromkeys(counts, "2")
-    assert threads.settings(9, {}) == both | dict.fromkeys(counts, "1")
-    assert threads.settings(1, {"MKL_NUM_THREADS": "5"}) == both
+    for idle, waiting in ((None, spin), (8.0, spin), (7.6, spin), (6.0, sleep), (0.0, sleep)):
+        assert threads.settings(1, {}, idle) == waiting | dict.fromkeys(counts, "8")
+        assert threads.settings(3, {}, idle)["OMP_NUM_THREADS"] == "2", "whatever others do"
+        assert threads.settings(9, {}, idle)["OMP_NUM_THREADS"] == "1"
+    assert threads.settings(1, {"MKL_NUM_THREADS": "5"}) == spin
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
-        assert threads.settings(2, {name: "x"}) == dict.fromkeys(counts, "4")
+        assert threads.settings(2, {name: "x"}, 0.0) == dict.fromkeys(counts, "4")
 
 
 def said_by(program: str, **environment: str) -> list[str]:
@@ -84,17 +99,17 @@ def said_by(program: str, **environment: str) -> list[str]:
 
 
 def test_the_command_line_settles_before_torch_comes():
-    """And its workers share the cores, unless the user has said how many threads there are."""
+    """A thread for each idle core; its workers share all cores; but what the user says stays."""
     program = (
         "import os, sys; from natsel import threads; from natsel.cli import main\n"
-        "threads.available_cores = lambda: 6; sys.argv = ['natsel', '--version']; main()\n"
-        "workers = os.environ | threads.settings(3)\n"
-        "print('torch' in sys.modules, os.environ['OMP_WAIT_POLICY'], os.environ['OMP_NUM_THREADS'])\n"
-        "print(workers['OMP_WAIT_POLICY'], workers['OMP_NUM_THREADS'])"
+        "threads.available_cores, threads.idle_cores = lambda: 6, lambda: 3.9\n"
+        "sys.argv = ['natsel', 'methods', '--no']; main()\n"
+        "workers = os.environ | threads.settings(3, idle=0.0); print('torch' in sys.modules)\n"
+        "print(*(place[name] for place in (os.environ, workers) for name in ('GOMP_SPINCOUNT', 'OMP_NUM_THREADS')))"
     )
-    assert said_by(program)[2:] == ["False", "PASSIVE", "6", "PASSIVE", "2"]
-    users = {"OMP_NUM_THREADS": "5", "OMP_WAIT_POLICY": "ACTIVE"}
-    assert said_by(program, **users)[2:] == ["False", "ACTIVE", "5", "ACTIVE", "5"]
+    assert said_by(program) == ["False", "10000", "4", "0", "2"]
+    users = {"OMP_NUM_THREADS": "5", "GOMP_SPINCOUNT": "7"}
+    assert said_by(program, **users) == ["False", "7", "5", "7", "5"]
 
 
 def test_the_library_leaves_the_process_of_its_user_alone():
@@ -122,11 +137,12 @@ def test_worker_processes_share_the_cores(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(worker_pool.subprocess, "Popen", lambda command, **how: seen.append(how["env"]))
     monkeypatch.setattr(threads, "available_cores", lambda: 4)
+    monkeypatch.setattr(threads, "idle_cores", lambda: 1.2)
     for name in (*threads.COUNTS, *threads.WAITING):
         monkeypatch.delenv(name, raising=False)
     pool = worker_pool.WorkerPool(tmp_path, Recipe.from_table(table), [], 2, None, lambda data: None)
     pool._started(0)
-    assert (seen[0]["OMP_NUM_THREADS"], seen[0]["OMP_WAIT_POLICY"]) == ("2", "PASSIVE")
+    assert (seen[0]["OMP_NUM_THREADS"], seen[0]["GOMP_SPINCOUNT"]) == ("2", "0")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     pool._started(0)
-    assert (seen[1]["OMP_NUM_THREADS"], seen[1]["OMP_WAIT_POLICY"]) == ("3", "PASSIVE")
+    assert (seen[1]["OMP_NUM_THREADS"], seen[1]["GOMP_SPINCOUNT"]) == ("3", "0")

@@ -33,9 +33,7 @@ def test_points_held_count_as_taken():
 
 def test_nothing_held_is_nothing_given():
     pool = made(0, 10)
-    assert (
-        natsel.select(PLAIN, pool, 3, given=pool[[]]).ids.tolist() == natsel.select(PLAIN, pool, 3).ids.tolist()
-    )
+    assert natsel.select(PLAIN, pool, 3, given=pool[[]]).ids.tolist() == natsel.select(PLAIN, pool, 3).ids.tolist()
 
 
 def test_what_is_held_may_come_with_labels():

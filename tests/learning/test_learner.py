@@ -612,3 +612,27 @@ def test_any_classifier_chooses_by_what_its_members_disagree_about():
     first = start(learner(model=LogisticRegression(), method="bald")).ask()
     assert not first.warnings
     assert first.scores.max() > 0
+
+
+def test_progress_is_shown_while_a_batch_is_chosen(monkeypatch):
+    shown = []
+
+    class Bar:
+        def __init__(self, label):
+            self.label = label
+
+        def __call__(self, done, total):
+            shown.append((self.label, done, total))
+
+        def wipe(self):
+            shown.append((self.label, "wiped"))
+
+    monkeypatch.setattr("natsel.learning.fitted_model.ProgressBar", Bar)
+    one = start(learner(method="batchbald", progress=True))
+    one.ask(3)
+    assert [line for line in shown if line[0] == "choose"] == [
+        ("choose", 1, 3),
+        ("choose", 2, 3),
+        ("choose", 3, 3),
+        ("choose", "wiped"),
+    ]

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     natsel ...
     0
     """
-    if arguments is None:
+    if arguments is None and not {"-h", "--help", "--version"} & set(sys.argv):
         threads.settle()
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)

@@ -256,26 +256,27 @@ def second_order(log_probs_N_K_C: Tensor, targets: TargetDeviations) -> Tensor:
         # F is orthogonal to √w, so that p may be measured from anywhere, and F √w meets the same p in every row:
         # Fᵀa = (F √w)ᵀ(p − c) / p̄. From the least p of any draw, digits are kept as if p were centred.
         factor_R_K_S = some.factor().to(log_probs_N_K_C.dtype) * weights_R_K.sqrt()[:, :, None]
-        factor_RS_K = factor_R_K_S.mT.reshape(-1, draws)
+        factor_K_RS = factor_R_K_S.transpose(0, 1).flatten(1)
         ignored_K_1 = (weights_R_K == 0).all(0)[:, None]
 
         def work(
             part: slice,
             weights_R_K: Tensor = weights_R_K,
             row_weights_R: Tensor = row_weights_R,
-            factor_RS_K: Tensor = factor_RS_K,
+            factor_K_RS: Tensor = factor_K_RS,
             ignored_K_1: Tensor = ignored_K_1,
         ) -> Tensor:
             probs_K_nC = predicted(log_probs_N_K_C[part])
             mean_nC_R = probs_K_nC.T @ weights_R_K.T
             probs_K_nC -= probs_K_nC.masked_fill(ignored_K_1, torch.inf).amin(0)
-            seen_nC_R_S = (probs_K_nC.T @ factor_R_K_S.transpose(0, 1).flatten(1)).view(-1, *factor_R_K_S.shape[::2])
+            each = factor_K_RS.shape[1] // len(weights_R_K)
+            seen_nC_R_S = (probs_K_nC.T @ factor_K_RS).view(-1, len(weights_R_K), each)
             form_nC_R: Tensor = torch.linalg.vector_norm(seen_nC_R_S, dim=2).square_()
             form_nC_R.div_(torch.where(mean_nC_R > 0, mean_nC_R, torch.inf))
             form_n_R = form_nC_R.view(-1, classes, len(weights_R_K)).sum(1)
             return (form_n_R.double() @ row_weights_R).mul_(0.5)
 
-        width = classes * size * (5 * draws + 2 * len(factor_RS_K))
+        width = classes * size * (5 * draws + 2 * factor_K_RS.shape[1])
         total_N += chunked(work, count, width, device)
     return total_N
 

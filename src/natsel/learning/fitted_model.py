@@ -101,23 +101,23 @@ class FittedModel:
 
     def predictive(self, inputs: Any) -> Belief:
         """What labels the model expects of inputs, one row for each: without draws, where it can."""
-        with self._bar("believe") as bar:
+        with self.bar("believe") as bar:
             return self._adapter.predictive(inputs, progress=bar)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row for each."""
-        with self._bar("believe") as bar:
+        with self.bar("believe") as bar:
             return self._adapter.believe(inputs, progress=bar)
 
     def believe_both(self, inputs: Any, targets: Any) -> tuple[Belief, Belief]:
         """What the model believes about inputs and about targets, with the same draws for both."""
-        with self._bar("believe") as bar:
+        with self.bar("believe") as bar:
             return self._adapter.believe_both(inputs, targets, progress=bar)
 
     def fit_copy(self, examples: Examples, seed: int) -> Model:
         """A copy of the model, fitted to other examples; the model itself is left as it is."""
         student = self._adapter.copy()
-        with self._bar(f"fit a student to {len(examples)} labels") as bar:
+        with self.bar(f"fit a student to {len(examples)} labels") as bar:
             return student.fit(examples, self.validation, seed=seed, progress=bar).model
 
     def makes_one_draw(self, record: RunRecord) -> bool:
@@ -169,14 +169,14 @@ class FittedModel:
             if weights is not None:
                 self._adapter.load_weights(weights)
                 return
-        with self._bar(f"fit to {len(labelled)} labels") as bar:
+        with self.bar(f"fit to {len(labelled)} labels") as bar:
             seed = derive(self.seed, "fit", revision)
             self._adapter.fit(labelled, self.validation, seed=seed, progress=bar)
         if self.checkpoints:
             record.journal.keep(record.run, "weights", revision, self._adapter.weights())
 
     @contextmanager
-    def _bar(self, label: str) -> Iterator[ProgressBar | None]:
+    def bar(self, label: str) -> Iterator[ProgressBar | None]:
         """A bar for work that is wiped when the work ends, or None where no bars are wanted."""
         bar = ProgressBar(label) if self.bars else None
         try:

@@ -20,7 +20,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -466,17 +466,19 @@ class ActiveLearner:
                 started = perf_counter()
                 given = self._believe_about_labelled()
                 prices = None if self.costs is None else self.costs.of(belief.ids)
-                selection = select(
-                    self.method,
-                    belief,
-                    count,
-                    targets=targets,
-                    given=given,
-                    exclude=taken,
-                    seed=seed,
-                    costs=prices,
-                    budget=affordable,
-                )
+                with self._fitted.bar("choose") as bar:
+                    selection = select(
+                        self.method,
+                        belief,
+                        count,
+                        targets=targets,
+                        given=given,
+                        exclude=taken,
+                        seed=seed,
+                        progress=None if bar is None else picks_counted(bar, count),
+                        costs=prices,
+                        budget=affordable,
+                    )
                 seconds["select"] += perf_counter() - started
             if count == 0:
                 return selection
@@ -559,6 +561,18 @@ class ActiveLearner:
             )
             reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
             return next(reasons, ("", None))
+
+
+def picks_counted(bar: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+    """A function that a search calls with the number of picks just made, which shows all picks so far."""
+    done = 0
+
+    def step(picks: int) -> None:
+        nonlocal done
+        done += picks
+        bar(done, total)
+
+    return step
 
 
 def method_of(known: Run | None) -> Method:

@@ -37,6 +37,7 @@ class WorkerPool:
     ) -> None:
         self.folder, self.recipe, self.device, self.processes = folder, recipe, device, processes
         self.begin, self.begun = begin, False
+        self.idle = threads.idle_cores()  # before these processes make work themselves
         (folder / "logs").mkdir(exist_ok=True)
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
@@ -145,7 +146,7 @@ class WorkerPool:
         paths = [source, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-            **threads.settings(self.processes),
+            **threads.settings(self.processes, idle=self.idle),
         }
         command = [sys.executable, "-m", "natsel.experiments.running.worker", str(self.folder)]
         with self._log(slot).open("a", encoding="utf-8") as log:

@@ -130,7 +130,7 @@ class CategoricalEPIG(BatchState):
             (unknown_M,) = (guess_N.isnan() & (example_N | hopeful_N)).nonzero(as_tuple=True)
             if len(unknown_M) * targets.pairs > int((hopeful_N & ~seen_N).sum()) * self._about.pairs:
                 break  # to look at all that are left in full costs less
-            guess_N[unknown_M] = self._in_parts(partial(self._guess, targets), unknown_M)
+            guess_N[unknown_M] = self._in_parts(partial(self._guess, targets, self._rough_N), unknown_M)
             off_n = (self._gain_N / self._rough_N / guess_N)[example_N & guess_N.isfinite()].clamp_min(1e-6).log()
             if len(off_n):
                 slack = max(_LEAST_SLACK, math.exp(_DEVIATIONS * float(off_n.square().mean().sqrt())))
@@ -178,10 +178,9 @@ class CategoricalEPIG(BatchState):
         gain_n = self._gain_N[positions] = over_targets(log_probs_n_K_C, self._about, rough_n)
         return gain_n
 
-    def _guess(self, targets: TargetDeviations, positions: Tensor) -> Tensor:
+    def _guess(self, targets: TargetDeviations, rough_N: Tensor, positions: Tensor) -> Tensor:
         """The gain about a few targets over its second-order form; inf where these know nothing of the point."""
-        assert self._rough_N is not None
-        return over_second_order(self.belief.log_probs_N_K_C[positions], targets, self._rough_N[positions])
+        return over_second_order(self.belief.log_probs_N_K_C[positions], targets, rough_N[positions])
 
     def _under(self, rows: WeightedPosteriors, few_M: Tensor | None = None) -> TargetDeviations:
         """Targets, or few of them by as many as stand for each, under the posteriors of rows."""
