@@ -1,6 +1,7 @@
 """Rows of named values for people and other programs: a file of comma-separated values, or a data frame of pandas."""
 
 import csv
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,16 @@ from natsel.containers import atomically
 Row = dict[str, Any]
 
 
-class Tabular:
+class Tabular(ABC):
     """Something that is a table as well: it says its `rows`, and the names of its columns."""
 
+    @abstractmethod
     def columns(self) -> Sequence[str]:
         """The names of the columns, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> Sequence[Row]:
         """The rows, each with a value for every column; None where there is none."""
-        raise NotImplementedError
 
     def to_frame(self) -> Any:
         """The rows as a data frame of pandas (extra `tables`)."""

@@ -89,3 +89,21 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     whole = round(seconds)
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def legend_of_bars(scale: float | None) -> str:
+    """What the two parts of a bar are, and how much a full one is worth; nothing where there are no bars.
+
+    >>> legend_of_bars(None), "2 nats" in legend_of_bars(2.0)
+    ('', True)
+    """
+    if not scale:
+        return ""
+    entries = "".join(
+        f'<span class="entry"><span class="split"><i class="{part}" style="width:100%"></i></span>{words}</span>'
+        for part, words in (
+            ("epistemic", "epistemic: a label can remove it"),
+            ("aleatoric", "aleatoric: noise, it stays"),
+        )
+    )
+    return f'<p class="quiet legend">{entries}<span>A full bar is {scale:.2g} nats.</span></p>'

@@ -17,7 +17,7 @@ import numpy as np
 
 from natsel.evaluation.curves import Bands, class_counts, class_entropy, higher_is_better
 from natsel.evaluation.curves import Run as CurvePoints
-from natsel.experiments.report.bars import duration, histogram, split
+from natsel.experiments.report.bars import duration, histogram, legend_of_bars, split
 from natsel.experiments.report.campaign import Campaign, Pace, curve, described_changes, main_metric
 from natsel.experiments.report.charts import Axes, Line, chart, small_chart
 from natsel.experiments.report.method_styles import key
@@ -174,21 +174,11 @@ def _batches(campaign: Campaign, pictures: PicturesOfIds | None) -> str:
     details = "".join(
         _details(campaign, ask, known[ask.number], scale, pictures, is_open=ask is shown[-1]) for ask in reversed(shown)
     )
-    legend = ""
-    if scale:
-        entries = "".join(
-            f'<span class="entry"><span class="split"><i class="{part}" style="width:100%"></i></span>{words}</span>'
-            for part, words in (
-                ("epistemic", "epistemic: a label can remove it"),
-                ("aleatoric", "aleatoric: noise, it stays"),
-            )
-        )
-        legend = f'<p class="quiet legend">{entries}<span>A full bar is {scale:.2g} nats.</span></p>'
     some = f"The first batch and the last {_SHOWN - 1}" if len(asks) > _SHOWN else "All batches"
     return (
         f'{before}<div class="card">{table(head, rows, "Batches in the order asked")}</div>'
         f"<h3>Pick by pick</h3><p>{some}, the latest first: what each pick scored under the method, and the two parts"
-        f" of its uncertainty when it was picked.</p>{legend}{details}"
+        f" of its uncertainty when it was picked.</p>{legend_of_bars(scale)}{details}"
     )
 
 

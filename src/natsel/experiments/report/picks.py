@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.experiments.report.bars import split
+from natsel.experiments.report.bars import legend_of_bars, split
 from natsel.experiments.report.method_styles import key, style
 from natsel.experiments.report.png import data_address, png, shrunk
 from natsel.experiments.results.experiment import Batch, Curve, Experiment
@@ -35,17 +35,7 @@ def picks(experiment: Experiment, places: dict[str, int | None]) -> str:
         blocks.append(f'<div class="picks {style(places[method])}">{head}{"".join(parts)}</div>')
     if not blocks:
         return ""
-    legend = ""
-    if scale:
-        entries = "".join(
-            f'<span class="entry"><span class="split"><i class="{part}" style="width:100%"></i></span>{words}</span>'
-            for part, words in (
-                ("epistemic", "epistemic: a label can remove it"),
-                ("aleatoric", "aleatoric: noise, it stays"),
-            )
-        )
-        legend = f'<p class="quiet legend">{entries}<span>A full bar is {scale:.2g} nats.</span></p>'
-    return legend + "".join(blocks)
+    return legend_of_bars(scale) + "".join(blocks)
 
 
 class _Gallery:
