@@ -47,6 +47,8 @@ from natsel.learning import GainBelow as GainBelow
 from natsel.learning import Stabilised as Stabilised
 from natsel.learning import TargetAccuracy as TargetAccuracy
 from natsel.learning import TargetInputs as TargetInputs
+from natsel.learning.sklearn_estimators import ActiveClassifier as ActiveClassifier
+from natsel.learning.sklearn_estimators import ActiveRegressor as ActiveRegressor
 from natsel.memory import memory_budget as memory_budget
 from natsel.objectives import EGL as EGL
 from natsel.objectives import EIG as EIG
@@ -60,6 +62,7 @@ from natsel.objectives import JPIG as JPIG
 from natsel.objectives import PIG as PIG
 from natsel.objectives import Argument as Argument
 from natsel.objectives import Context as Context
+from natsel.objectives import Distance as Distance
 from natsel.objectives import Entropy as Entropy
 from natsel.objectives import EPIGChi2 as EPIGChi2
 from natsel.objectives import EPIGJensen as EPIGJensen
@@ -76,6 +79,7 @@ from natsel.objectives import Margin as Margin
 from natsel.objectives import MeanStd as MeanStd
 from natsel.objectives import Objective as Objective
 from natsel.objectives import PairFacts as PairFacts
+from natsel.objectives import PoolSum as PoolSum
 from natsel.objectives import Random as Random
 from natsel.objectives import SetCover as SetCover
 from natsel.objectives import SetCoverMI as SetCoverMI
@@ -91,9 +95,12 @@ from natsel.objectives import pointwise as pointwise
 from natsel.objectives import serves as serves
 from natsel.search import KDPP as KDPP
 from natsel.search import Exhaustive as Exhaustive
+from natsel.search import FarthestFirst as FarthestFirst
 from natsel.search import ForwardBackward as ForwardBackward
+from natsel.search import FrankWolfe as FrankWolfe
 from natsel.search import Greedy as Greedy
 from natsel.search import KMeansPP as KMeansPP
+from natsel.search import LargestCluster as LargestCluster
 from natsel.search import Power as Power
 from natsel.search import Softmax as Softmax
 from natsel.search import SoftRank as SoftRank

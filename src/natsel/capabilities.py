@@ -34,7 +34,8 @@ class Capability(Flag):
     RACING = auto()  # gains as sums over few or many rows of samples
     REMOVAL = auto()  # points that were added can leave again
     MANY_DISTANCES = auto()  # distances to several points in one pass over the pool
-    KERNEL_SUMS = auto()  # weighted sums of the kernel over the pool
+    HELD = auto()  # distances to the points given, which count as taken before the first pick
+    VECTORS = auto()  # points as vectors that can be added up
     OPERATIONS = auto()  # how many operations the value of a set takes
     BUDGET = auto()  # which points may still be added: labels have costs
 
@@ -48,8 +49,8 @@ class Capability(Flag):
         return " and ".join(flag.name.lower().replace("_", " ") for flag in self if flag.name)
 
 
-GEOMETRY = Capability.DISTANCES | Capability.MANY_DISTANCES | Capability.KERNEL | Capability.KERNEL_SUMS
-"""Everything that can be asked of a geometry."""
+GEOMETRY = Capability.DISTANCES | Capability.MANY_DISTANCES | Capability.KERNEL
+"""Everything that can be asked of where points lie."""
 
 
 class State(Protocol):
@@ -91,6 +92,11 @@ class SequentialState(State, Protocol):
     @property
     def prefers_racing(self) -> bool:
         """Whether reading all gains in full now costs more than a race; False unless RACING is offered."""
+        ...
+
+    @property
+    def tie(self) -> float:
+        """Gains closer than this are equal: which of them is larger is rounding."""
         ...
 
     @property
@@ -224,11 +230,39 @@ class KernelState(LocatedState, Protocol):
         ...
 
 
-class KernelSumsState(KernelState, Protocol):
-    """KERNEL_SUMS: weighted sums of the kernel, without a matrix of all pairs."""
+class HeldState(LocatedState, Protocol):
+    """HELD: knows how far points are from those given, so that a search starts as if it had taken these."""
 
-    def kernel_sums(self, weights_N: Tensor) -> Tensor:
-        """Σ_j w_j k_nj of every position, N values."""
+    def nearest_held(self) -> tuple[Tensor, Tensor] | None:
+        """Squared distance of every point to the nearest point given, and which of them that is, N values each; None
+        where none is given.
+        """
+        ...
+
+
+class VectorsState(State, Protocol):
+    """VECTORS: points are vectors of P numbers, held or made where they are looked at."""
+
+    def sizes(self) -> Tensor:
+        """Squared lengths, N values."""
+        ...
+
+    def vectors(self, positions: Tensor) -> Tensor:
+        """The vectors of a few points, [n, P]."""
+        ...
+
+    def held_vectors(self) -> Tensor:
+        """The vectors of the points given, [T, P]."""
+        ...
+
+    def vector_sum(self) -> Tensor:
+        """The sum of the vectors of all points, those given too, P values."""
+        ...
+
+    def most_aligned(self, vector_P: Tensor, open_N: Tensor, tie: float) -> tuple[int, float]:
+        """The open point with the largest inner product of its direction with a vector, and that number; within `tie`
+        the lower position goes first.
+        """
         ...
 
 
@@ -293,6 +327,16 @@ def has_many_distances(state: State) -> TypeGuard[ManyDistancesState]:
 def has_kernel(state: State) -> TypeGuard[KernelState]:
     """Whether points have inner products."""
     return Capability.KERNEL in state.offers
+
+
+def has_held(state: State) -> TypeGuard[HeldState]:
+    """Whether a state knows how far points are from those given."""
+    return Capability.HELD in state.offers
+
+
+def has_vectors(state: State) -> TypeGuard[VectorsState]:
+    """Whether points are vectors that can be added up."""
+    return Capability.VECTORS in state.offers
 
 
 def lacking(state: State, search: "Search") -> TypeError:

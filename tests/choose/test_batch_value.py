@@ -37,7 +37,8 @@ def test_a_small_batch_is_worked_out_exactly(name):
 
 def test_k_means_plus_plus_too():
     features_N_D = torch.randn(30, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    selection = natsel.select("badge", natsel.GaussianFeatures(features_N_D), k=8)
+    method = natsel.Method(natsel.LogDet(), natsel.KMeansPP())
+    selection = natsel.select(method, natsel.GaussianFeatures(features_N_D), k=8)
     picked_8_D = features_N_D[selection.ids]
     kernel_8_8 = torch.eye(8, dtype=torch.float64) + picked_8_D @ picked_8_D.T
     assert selection.total == pytest.approx(float(torch.logdet(kernel_8_8)))

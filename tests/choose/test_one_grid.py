@@ -205,7 +205,7 @@ def test_given_moves_distances_too():
         method = Method(EIG(), KMeansPP())
         alone, given = (natsel.select(method, belief, 6, given=held) for held in (None, belief[:4]))
         assert alone.ids.tolist() != given.ids.tolist()
-        assert (given.scores <= natsel.score(method, belief)[given.ids] + 1e-12).all()
+        assert given.total <= float(natsel.score(method, belief)[given.ids].sum()) + 1e-12
 
 
 def test_draws_take_points_given_to_second_order_and_say_so():
@@ -229,13 +229,14 @@ def test_a_geometry_without_the_objective_is_not_offered(objective):
 
 
 def test_what_is_lacking_is_refused_before_any_state_is_made(monkeypatch):
-    from natsel.objectives.readings.kernels import logdet_states
+    from natsel.objectives.readings.kernels import distance_states, logdet_states
 
     made = []
-    monkeypatch.setattr(logdet_states, "read_gradients", lambda *parts: made.append(parts))
+    for module in (logdet_states, distance_states):
+        monkeypatch.setattr(module, "read_gradients", lambda *parts: made.append(parts))
     with pytest.raises(ValueError, match="needs distances"):
         natsel.select(Method(LogDetMI(), KMeansPP()), layer(), 3, targets=layer(4, 9))
-    with pytest.raises(ValueError, match=r"^targets: LogDet has no use for targets"):
+    with pytest.raises(ValueError, match=r"^targets: Distance has no use for targets"):
         natsel.select("badge", layer(), 3, targets=layer(4, 9))
     assert not made
 

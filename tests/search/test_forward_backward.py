@@ -17,7 +17,7 @@ class Cover:
     """Points are sets of items, worth the items they cover together."""
 
     offers = Capability.GAINS | Capability.VALUE
-    submodular, exact, remaining, prefers_racing = True, True, math.inf, False
+    submodular, exact, remaining, prefers_racing, tie = True, True, math.inf, False, 1e-10
 
     def __init__(self, sets):
         self.sets, self.taken, self.asked = [frozenset(items) for items in sets], [], 0

@@ -25,7 +25,7 @@ class Cover:
     """Points are sets of items; a point adds the weight of the items no earlier point had."""
 
     offers = Capability.SCORES | Capability.GAINS
-    submodular, exact, remaining, prefers_racing = True, True, math.inf, False
+    submodular, exact, remaining, prefers_racing, tie = True, True, math.inf, False, 1e-10
 
     def __init__(self, sets, weights=None):
         self.sets, self.weights = sets, weights or {}
@@ -204,7 +204,7 @@ class Track:
         self.ran = [0] * len(levels)
         self.in_double = 0
 
-    submodular, exact, remaining, total, prefers_racing = True, False, math.inf, 0.0, True
+    submodular, exact, remaining, total, prefers_racing, tie = True, False, math.inf, 0.0, True, 1e-10
 
     @property
     def level_count(self):

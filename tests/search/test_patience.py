@@ -106,6 +106,7 @@ def test_the_sets_foreseen_are_those_asked_for():
         exact=True,
         remaining=math.inf,
         prefers_racing=False,
+        tie=1e-10,
         total=0.0,
         bounds=lambda: torch.ones(9, dtype=torch.float64),
         gains=lambda positions: torch.ones(len(positions), dtype=torch.float64),

@@ -22,6 +22,7 @@ from natsel.objectives import (
     JPIG,
     PIG,
     Argument,
+    Distance,
     Entropy,
     EPIGChi2,
     EPIGJensen,
@@ -36,6 +37,7 @@ from natsel.objectives import (
     Margin,
     MeanStd,
     Objective,
+    PoolSum,
     Random,
     SetCover,
     SetCoverMI,
@@ -53,7 +55,20 @@ from natsel.objectives import (
     usable_routes,
 )
 from natsel.plugins import load_installed
-from natsel.search import KDPP, Exhaustive, ForwardBackward, Greedy, KMeansPP, Power, Softmax, SoftRank, TopK
+from natsel.search import (
+    KDPP,
+    Exhaustive,
+    FarthestFirst,
+    ForwardBackward,
+    FrankWolfe,
+    Greedy,
+    KMeansPP,
+    LargestCluster,
+    Power,
+    Softmax,
+    SoftRank,
+    TopK,
+)
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,7 @@ _STOCHASTIC = "Kirsch et al. 2023, stochastic batch acquisition"
 
 _BADGE = "Ash et al. 2020"
 _BAIT = "Ash et al. 2021"
+_KERNELS = "Holzmüller et al. 2023; Kirsch 2023"
 _SIMILAR = "Kothawade et al. 2021, 2022 (SIMILAR, PRISM)"
 _SUBMODULAR = "Iyer et al. 2021"
 _DIET = "Paul et al. 2021"
@@ -200,7 +216,37 @@ _NAMED = (
     Method(InformationGain(), TopK(), "ig", aliases=("information-gain",), source="Lindley 1956"),
     Method(Surprise(), TopK(), "surprise", aliases=("bayesian-surprise",), source="Itti & Baldi 2005"),
     # of weight space: Fisher information of the last layer, gradients and their similarities
-    Method(LogDet(), KMeansPP(), "badge", source=_BADGE, note="k-means++ on gradients under the likeliest labels"),
+    Method(
+        Distance(),
+        KMeansPP(),
+        "badge",
+        aliases=("kmeanspp",),
+        source=_BADGE,
+        note="k-means++ on gradients under the likeliest labels",
+    ),
+    Method(
+        Distance(),
+        FarthestFirst(),
+        "core-set",
+        aliases=("coreset", "maxdist", "farthest-first"),
+        source="Sener & Savarese 2018",
+        note="farthest from what is labelled; follows outliers",
+    ),
+    Method(
+        Distance(),
+        LargestCluster(),
+        "lcmd",
+        source=_KERNELS,
+        note="the farthest point of the largest cluster: for large batches of regression",
+    ),
+    Method(
+        PoolSum(),
+        FrankWolfe(),
+        "acs-fw",
+        aliases=("frank-wolfe",),
+        source="Pinsler et al. 2019",
+        note="a weighted subset that stands for the pool",
+    ),
     Method(
         LogDet(),
         KDPP(),

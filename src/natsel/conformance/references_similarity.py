@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures
+from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
 from natsel.conformance.grid import Pool
 from natsel.conformance.references import REFERENCES, SET_REFERENCES, about, mean, probs, reference
 
@@ -15,6 +15,9 @@ def rows(pool: Pool) -> np.ndarray:
     """One gradient a point, [N, P]."""
     if pool.kind is GaussianFeatures:
         return pool.arrays["features_N_D"] / np.sqrt(pool.arrays["noise"])[:, None]
+    if pool.kind is GaussianSamples:
+        mean_N_K, noise_N = pool.arrays["mean_N_K"], pool.arrays["variance_N_K"] @ pool.weights_K
+        return np.sqrt(pool.weights_K) * (mean_N_K - (mean_N_K @ pool.weights_K)[:, None]) / np.sqrt(noise_N)[:, None]
     if pool.kind is FisherRows:
         return pool.arrays["rows_N_R_P"][:, 0]
     if pool.kind is CategoricalSamples:
@@ -63,6 +66,17 @@ for kind in KINDS:
     about("LogDetMI given points held", kind)(beyond)
     about("Σ* max s + Σ max s*", kind)(queries)
     about("2λ Σ s*", kind)(likeness)
+
+
+for kind in (*KINDS, GaussianSamples):
+
+    @reference("min ‖g − g_A‖²", kind)
+    def _(pool: Pool) -> np.ndarray:
+        return np.square(rows(pool)).sum(1)
+
+    @reference("g/‖g‖ · Σ g", kind)
+    def _(pool: Pool) -> np.ndarray:
+        return unit(rows(pool)) @ rows(pool).sum(0)
 
 
 # What a set does for the whole pool: references that take the pool and the set.

@@ -220,10 +220,10 @@ def test_bounds_and_what_remains_are_upper_bounds(pair, thorough, device):
 def plain_greedy(state: object, k: int, allowed: list[int], device: str) -> list[int]:
     """All candidates at every step, ties to the lower position, until nothing remains to be gained."""
     taken: list[int] = []
-    while len(taken) < k and state.remaining > 1e-10:  # type: ignore[attr-defined]
+    while len(taken) < k and state.remaining > state.tie:  # type: ignore[attr-defined]
         free = [position for position in allowed if position not in taken]
         gains = state.gains(at(free, device))  # type: ignore[attr-defined]
-        taken.append(free[int((gains >= gains.max() - 1e-10).nonzero()[0])])
+        taken.append(free[int((gains >= gains.max() - state.tie).nonzero()[0])])  # type: ignore[attr-defined]
         state.add(taken[-1])  # type: ignore[attr-defined]
     return taken
 
@@ -376,15 +376,24 @@ def test_sizes_distances_and_kernel_are_one_geometry(pair, thorough, device):
             assert float(distance_N[position]) <= 4 * scale
 
 
-@pairs(Capability.KERNEL_SUMS)
-def test_weighted_sums_of_the_kernel_are_products_with_it(pair, thorough, device):
+@pairs(Capability.VECTORS)
+def test_vectors_are_added_up_and_multiplied(pair, thorough, device):
     for given in pools(pair, thorough, points=9):
         state = pair.state(given, device)
-        everyone = at(range(len(given)), device)
-        weights_N = torch.from_numpy(np.random.default_rng(0).normal(size=len(given))).to(device)
-        expected_N = state.kernel(everyone, everyone) @ weights_N
+        vectors_N_P = state.vectors(at(range(len(given)), device))
+        held_T_P = state.held_vectors()
         scale = 1e-12 * float(state.sizes().max()) + 1e-15
-        torch.testing.assert_close(state.kernel_sums(weights_N), expected_N, rtol=1e-9, atol=scale)
+        torch.testing.assert_close(vectors_N_P.square().sum(1), state.sizes(), rtol=1e-9, atol=scale)
+        sum_P = vectors_N_P.sum(0) + held_T_P.sum(0)
+        torch.testing.assert_close(state.vector_sum(), sum_P, rtol=1e-9, atol=1e-9 * float(vectors_N_P.abs().max()))
+        length_N = vectors_N_P.square().sum(1).sqrt()
+        aligned_N = torch.where(length_N > 0, vectors_N_P @ sum_P / length_N, -torch.inf)
+        open_N = (at(range(len(given)), device) % 2 == 0) & (length_N > 0)
+        if not bool(open_N.any()):
+            continue
+        position, along = state.most_aligned(sum_P, open_N, 0.0)
+        assert position == int(aligned_N.where(open_N, -torch.inf).argmax())
+        assert along == pytest.approx(float(aligned_N[position]), rel=1e-9)
 
 
 @pairs(Capability.MANY_DISTANCES)

@@ -77,6 +77,8 @@ def check_permuting(case: Case, device: str, weighted: bool) -> None:
     torch.testing.assert_close(scores_N, case.score(straight, straight.belief(device))[order], rtol=1e-9, atol=1e-12)
     if case.method.facts.units == "points" or (case.facts.pool_wide and Argument.TARGETS in case.facts.needs):
         return  # counts tie, and so do points once the targets are covered; ties go to the lower position
+    if case.stochastic and Capability.DISTANCES in case.method.search.needs:
+        return  # scores are distances to the picks before, which were others
     if case.stochastic:
         scores_B = case.score(straight, straight.belief(device)).cpu()[after.ids]
         torch.testing.assert_close(after.scores, scores_B, rtol=1e-9, atol=1e-12)
@@ -131,6 +133,10 @@ def test_ties_go_to_the_lower_position_or_to_chance(case, device):
         if case.stochastic:
             batches = {tuple(case.select(flat, belief=belief, seed=seed)) for seed in range(12)}
             assert len(batches) > 1, f"{name}: twelve seeds gave the same batch {batches}"
+        elif case.method.search.needs & (Capability.DISTANCES | Capability.VECTORS):
+            selection = case.select(flat, belief=belief)
+            filled = [warning for warning in selection.warnings if "filled in at random" in warning]
+            assert bool(filled) == (float(selection.scores[-1]) == 0), f"{name}: {selection.warnings}"
         elif (scores_N == scores_N[0]).all() or (
             # Vector and scalar code may differ in the last bit; searches that compare gains must not notice.
             Capability.SCORES not in case.method.search.needs and torch.allclose(scores_N, scores_N[:1], rtol=1e-14)

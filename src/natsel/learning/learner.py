@@ -427,6 +427,7 @@ class ActiveLearner:
         self._fitted.fit_and_evaluate(self._record)
         belief: Belief | None = None
         targets: Targets[Belief] | None = None
+        given: Targets[Belief] | None = None
         seconds = {"believe": 0.0, "select": 0.0} if self._fitted.revision else {}
         while True:
             state, free_ids = self._record.state, self._record.free_ids()
@@ -460,11 +461,10 @@ class ActiveLearner:
                 if belief is not None and targets is None and are_among(ids, belief.ids).all():
                     taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
                 else:
-                    belief = targets = None  # free the memory of large ones before the next are made
-                    belief, targets = self._believe_for(ids, derive(self.seed, "targets", number))
+                    belief = targets = given = None  # free the memory of large ones before the next are made
+                    belief, targets, given = self._believe_for(ids, derive(self.seed, "targets", number))
                 seconds["believe"] += perf_counter() - started
                 started = perf_counter()
-                given = self._believe_about_labelled()
                 prices = None if self.costs is None else self.costs.of(belief.ids)
                 with self._fitted.bar("choose") as bar:
                     selection = select(
@@ -498,28 +498,29 @@ class ActiveLearner:
             if self._record.ask(ask, most):
                 return selection
 
-    def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets[Belief] | None]:
+    def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets[Belief] | None, Targets[Belief] | None]:
         """What the model believes about points of the pool and, where the method looks at targets, about those of one
-        batch: with the same draws for both. Students that JEPIG compares the model with are made here.
+        batch: with the same draws for both. Students that JEPIG compares the model with are made here. At last what it
+        believes about the labelled points, where the method asks what points add to these or how far from them they
+        are: from one call with the pool, as the features of a Gaussian process belong to the inputs of one call.
         """
-        inputs = self.pool.inputs_of(ids)
+        inputs, labelled = self.pool.inputs_of(ids), self._fitted.labelled
+        if not (Argument.GIVEN in self.method.needs or self.method.facts.starts_from_given):
+            labelled = None
         if self.targets is None:
-            return self._fitted.believe(inputs).with_ids(ids), None
+            if labelled is None:
+                return self._fitted.believe(inputs).with_ids(ids), None, None
+            ours, theirs = self._fitted.believe_both(inputs, labelled.inputs)
+            return ours.with_ids(ids), None, Targets(theirs, labels=labelled.labels)
+        given = None if labelled is None else Targets(self._fitted.believe(labelled.inputs), labels=labelled.labels)
         targets = self.targets.draw(self.pool, seed, most=most_targets(self._fitted.believe(inputs[:1])))
         teaching = self.method.objective.teaching
         if teaching is not None:
             target_inputs = targets.chosen(self._fitted.believe)
             both = believe_with_students(teaching, self._fitted, inputs, target_inputs, seed)
-            return both.with_ids(ids), None
+            return both.with_ids(ids), None, given
         ours, theirs = self._fitted.believe_both(inputs, targets.inputs)
-        return ours.with_ids(ids), targets.believed(theirs)
-
-    def _believe_about_labelled(self) -> Targets[Belief] | None:
-        """What the model believes about the labelled points, where the method asks what points add to others."""
-        labelled = self._fitted.labelled
-        if labelled is None or Argument.GIVEN not in self.method.needs:
-            return None
-        return Targets(self._fitted.believe(labelled.inputs), labels=labelled.labels)
+        return ours.with_ids(ids), targets.believed(theirs), given
 
     def _answer_outstanding(self, oracle: Oracle) -> None:
         """Answer what this client has outstanding, in one transaction; another thread's part of it is left to that."""

@@ -6,6 +6,8 @@ from natsel.objectives.coverage import FLVMI as FLVMI
 from natsel.objectives.coverage import FacilityLocation as FacilityLocation
 from natsel.objectives.coverage import SetCover as SetCover
 from natsel.objectives.coverage import SetCoverMI as SetCoverMI
+from natsel.objectives.distance import Distance as Distance
+from natsel.objectives.distance import PoolSum as PoolSum
 from natsel.objectives.eig import EIG as EIG
 from natsel.objectives.epig import EPIG as EPIG
 from natsel.objectives.epig import EPIGChi2 as EPIGChi2

@@ -4,6 +4,7 @@
     FisherRows         g = the one row of a point
     CategoricalSamples g_k = √w_k (p_k(y|x) / p̄(y|x) − 1)       the gradient of ln p(y|x) in the weights of the draws
     GaussianFeatures   g = φ / √noise
+    GaussianSamples    g_k = √w_k (mean_k − Σ_l w_l mean_l) / √E v       read as they are by Distance and PoolSum alone
 
 The precision that a Fisher belief carries is not looked at: these are the methods of an uninformative posterior, in
 which every weight counts alike.

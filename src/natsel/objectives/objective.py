@@ -86,13 +86,15 @@ class Facts:
     """Whether a set is worth the quantity of all its labels together; else it is worth the sum over its points."""
     reason: str = ""
     """Why there is no expression, where there is none."""
-    units: Literal["nats", "probability", "label units", "similarity", "points", "none"] = "nats"
+    units: Literal["nats", "probability", "label units", "similarity", "squared distance", "points", "none"] = "nats"
     """The unit of the score; "none" where it has no meaning but its order."""
 
     joint_targets: bool = False
     """Whether all targets are taken together, so that they cannot be weighed one by one."""
     reads_belief: bool = True
     """Whether the score depends on the belief at all."""
+    starts_from_given: bool = False
+    """Whether a loop passes the points labelled so far as `given=`: what is wanted is to be far from these too."""
 
     @property
     def about_parameters(self) -> bool:

@@ -3,10 +3,13 @@
 from natsel.capabilities import Capability, Search
 from natsel.search.dpp import KDPP
 from natsel.search.exhaustive import Exhaustive
+from natsel.search.farthest_first import FarthestFirst
 from natsel.search.forward_backward import ForwardBackward
+from natsel.search.frank_wolfe import FrankWolfe
 from natsel.search.greedy import Greedy
 from natsel.search.gumbel import gumbel_noise, gumbel_top_k, ordered_log_prob
 from natsel.search.kmeans_pp import KMeansPP
+from natsel.search.largest_cluster import LargestCluster
 from natsel.search.stochastic import Power, Softmax, SoftRank, Uniform, reservoir_top_k
 from natsel.search.topk import TopK, allowed_scores, refuse_nan, stable_top_k
 
@@ -20,6 +23,9 @@ SEARCHES: list[type[Search]] = [
     Exhaustive,
     ForwardBackward,
     KMeansPP,
+    FarthestFirst,
+    LargestCluster,
+    FrankWolfe,
     KDPP,
 ]
 """All searches: those that messages advise, recipes may name and the conformance suite runs."""
@@ -44,9 +50,12 @@ __all__ = [
     "KDPP",
     "SEARCHES",
     "Exhaustive",
+    "FarthestFirst",
     "ForwardBackward",
+    "FrankWolfe",
     "Greedy",
     "KMeansPP",
+    "LargestCluster",
     "Power",
     "SoftRank",
     "Softmax",

@@ -20,8 +20,8 @@ from natsel.information.conditioning.one_step import left_after_label
 from natsel.memory import require
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
-from natsel.search.kmeans_pp import checked_sizes, taken_alone
-from natsel.search.topk import check_k
+from natsel.search.nearest import checked_sizes
+from natsel.search.topk import check_k, refuse_nan
 
 # What is left of a row of orthonormal vectors below this is rounding.
 _ROUNDING = 1e-12
@@ -158,3 +158,12 @@ def _rank_note(drawn: int, k: int) -> tuple[str, ...]:
     return (
         f"kernel: the points span only {drawn} directions; the other {k - drawn} of k={k} were filled in at random",
     )
+
+
+def taken_alone(state: State, taken: list[int], log_prob: float | None, notes: tuple[str, ...]) -> Picks:
+    """Picks with the scores that the points have by themselves."""
+    positions_B = torch.tensor(taken, dtype=torch.int64)
+    scores_N = state.scores().detach().to("cpu", torch.float64)
+    refuse_nan("scores", scores_N[positions_B], positions_B)
+    scores_B = scores_N[positions_B]
+    return Picks(positions_B, scores_B, total=float(scores_B.sum()), log_prob=log_prob, notes=notes)

@@ -30,7 +30,6 @@ from natsel.capabilities import (
     has_racing,
     lacking,
 )
-from natsel.rounding import TIE
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
 
@@ -86,13 +85,14 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progres
     choices: list[Choice] = []
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
-    while len(choices) < k and state.remaining > (TIE if state.exact else enough):
+    tie = state.tie
+    while len(choices) < k and state.remaining > (tie if state.exact else enough):
         if has_budget(state):
             bound_N[~state.affordable().to(bound_N.device)] = -torch.inf
             if not bool((bound_N > -torch.inf).any()):
                 break
         if has_ceilings(state):
-            choice = best_by_shortlist(state, bound_N > -torch.inf)
+            choice = best_by_shortlist(state, bound_N > -torch.inf, tie)
         elif has_racing(state) and state.prefers_racing:
             choice = race(state, bound_N)
         else:
@@ -129,26 +129,30 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
     )
 
 
-def best_by_shortlist(state: ShortlistedState, allowed_N: Tensor) -> Choice:
+def best_by_shortlist(state: ShortlistedState, allowed_N: Tensor, tie: float) -> Choice:
     """The best gain of a state that looks at few points in full; ties go to the lower position."""
-    positions_M, gain_M = shortlist(state, 1, allowed_N, tie=TIE)
+    positions_M, gain_M = shortlist(state, 1, allowed_N, tie)
     best = float(gain_M.max())
-    return _choice(state, int((gain_M >= best - TIE).nonzero()[0]), positions_M, gain_M)
+    return _choice(state, int((gain_M >= best - tie).nonzero()[0]), positions_M, gain_M)
 
 
 def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
     """Refresh bounds from the top until no untouched one can reach the best; writes the fresh gains to `bound_N`."""
-    order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
-    bound_M = bound_N[order_M]
-    best, start, size = -torch.inf, 0, _FIRST_BLOCK
-    while start < len(order_M) and (not state.submodular or float(bound_M[start]) >= best - TIE):
-        block_n = order_M[start : start + size]
-        bound_N[block_n] = state.gains(block_n)
-        best = max(best, float(bound_N[block_n].max()))
-        start, size = start + size, 2 * size
-    seen_n = order_M[:start]
+    left_N, free = bound_N.clone(), int((bound_N > -torch.inf).sum())
+    seen: list[Tensor] = []
+    best, size = -torch.inf, _FIRST_BLOCK
+    while free > 0:
+        block = left_N.topk(min(size, free))
+        if state.submodular and float(block.values[0]) < best - state.tie:
+            break
+        gain_n = state.gains(block.indices).to(bound_N)
+        bound_N[block.indices] = gain_n
+        left_N[block.indices] = -torch.inf
+        seen.append(block.indices)
+        best, free, size = max(best, float(gain_n.max())), free - len(gain_n), 2 * size
+    seen_n = torch.cat(seen)
     gain_n = bound_N[seen_n]
-    position = int(seen_n[gain_n >= best - TIE].min())
+    position = int(seen_n[gain_n >= best - state.tie].min())
     return _choice(state, int((seen_n == position).nonzero()), seen_n, gain_n)
 
 

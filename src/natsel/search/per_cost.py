@@ -81,6 +81,11 @@ class PerCost:
         return self._growing.submodular
 
     @property
+    def tie(self) -> float:
+        """Gains closer than this are equal."""
+        return self._growing.tie
+
+    @property
     def prefers_racing(self) -> bool:
         """Whether a race is quicker than reading all gains in full."""
         return Capability.RACING in self.offers and self._growing.prefers_racing

@@ -35,7 +35,7 @@ def shortlist(state: ShortlistedState, k: int, allowed_N: Tensor, tie: float = 0
         (hopeful_M,) = (ceiling_N >= worst - tie).logical_and_(open_N).nonzero(as_tuple=True)
         if not len(hopeful_M):
             break
-        block_n = hopeful_M[ceiling_N[hopeful_M].argsort(descending=True, stable=True)[:size]]
+        block_n = hopeful_M[ceiling_N[hopeful_M].topk(min(size, len(hopeful_M))).indices]
         if not len(seen_M):
             others_M = open_N.nonzero().squeeze(1)
             taken_N = torch.zeros_like(open_N)

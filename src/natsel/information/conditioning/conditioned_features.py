@@ -33,7 +33,7 @@ from natsel.memory import chunked, fits
 Positions = Tensor | slice | list[int]
 
 # Var f / noise: from here on points keep features of their own, and up to here those leave gains six digits.
-_SHARP, _MOST = 1e8, 1e20
+SHARP, _MOST = 1e8, 1e20
 # Tables of N × D that a state may keep at once: before and after the targets, or of points and of targets twice.
 _TABLES = 4
 
@@ -67,6 +67,15 @@ class Centred:
         return self.mean_N_K.shape
 
 
+def refuse_no_noise(ratio: float) -> None:
+    """Refuse variances that are so many times the noise that rounding would decide."""
+    if not ratio <= _MOST:
+        raise ValueError(
+            f"noise: it is down to {1 / ratio:.1g} of the variance of a point, and below {1 / _MOST:.0g} rounding"
+            " decides what is left to learn; give a larger noise"
+        )
+
+
 def sharpened(*groups: "ConditionedFeatures") -> bool:
     """Let points keep features of their own if noise is so small that differences of variances would be rounding.
 
@@ -74,15 +83,11 @@ def sharpened(*groups: "ConditionedFeatures") -> bool:
     [False, True]
     """
     ratio = max(float((points.start_N / points.noise_N).max()) for points in groups)
-    if not ratio <= _MOST:
-        raise ValueError(
-            f"noise: it is down to {1 / ratio:.1g} of the variance of a point, and below {1 / _MOST:.0g} rounding"
-            " decides what is left to learn; give a larger noise"
-        )
-    if ratio > _SHARP:
+    refuse_no_noise(ratio)
+    if ratio > SHARP:
         for points in groups:
             points.sharpen()
-    return ratio > _SHARP
+    return ratio > SHARP
 
 
 class ConditionedFeatures:

@@ -19,7 +19,7 @@ from torch import Tensor
 from natsel.information.conditioning.one_step import is_rounding, kept_share, left_after_label
 from natsel.information.weights.explained import Explained, explained, factored
 from natsel.information.weights.similarity import Kernel
-from natsel.memory import chunked, fits, memory_budget, rows_per_chunk
+from natsel.memory import chunked, fits, memory_budget
 
 _BLOCK = 32
 
@@ -163,23 +163,6 @@ class ConditionedKernel:
             self.explained_N_G = chunked(lambda part: squares_by_group(rows(part)), count, before.width, device)
         self.start_N = (self.own_N - self.explained_N_G.sum(1)).clamp_min(0)
         self.left_N = self.start_N.clone()
-
-    def explained_sums(self, weights_N: Tensor) -> Tensor:
-        """Σ_j w_j of what the points taken beforehand explain of s_nj, N values."""
-        before, held_N_M = self.before, self._held_N_M
-        if before is None:
-            return torch.zeros_like(self.own_N)
-        count, device = len(self.kernel), self.kernel.device
-
-        def rows(part: slice) -> Tensor:
-            return before.rows(self.kernel[part]) if held_N_M is None else held_N_M[part]
-
-        sum_M = self.own_N.new_zeros(before.ends[-1])
-        step = rows_per_chunk(before.width, device)
-        for start in range(0, count, step):
-            part = slice(start, min(start + step, count))
-            sum_M += weights_N[part] @ rows(part)
-        return chunked(lambda part: rows(part) @ sum_M, count, before.width, device)
 
     def _rows(self, some_n: Tensor, count: int) -> Tensor:
         """w of some points, up to `count` columns."""

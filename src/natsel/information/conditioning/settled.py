@@ -40,11 +40,10 @@ class Settled:
         """How much of Var f goes, n values that are never negative."""
         return (features_n_D @ self.vectors_R_D.T).square() @ (self.strength_R / (1 + self.strength_R))
 
-    def along(self, feature_D: Tensor) -> Tensor:
-        """V diag(σ²/(1+σ²)) Vᵀ φ of one point."""
-        found_D: Tensor = self.vectors_R_D.T @ (
-            self.strength_R / (1 + self.strength_R) * (self.vectors_R_D @ feature_D)
-        )
+    def along(self, features_D: Tensor) -> Tensor:
+        """φ V diag(σ²/(1+σ²)) Vᵀ of one point, [D], or of some, [n, D]."""
+        share_R = self.strength_R / (1 + self.strength_R)
+        found_D: Tensor = ((features_D @ self.vectors_R_D.T) * share_R) @ self.vectors_R_D
         return found_D
 
     def scaled_down(self, features_n_D: Tensor) -> Tensor:
@@ -71,11 +70,17 @@ def scaled_down(features_n_D: Tensor, vectors_D_R: Tensor, lost_R: Tensor) -> Te
 
 
 def settled_by(
-    rows: Callable[[slice], Tensor], count: int, width: int, device: torch.device, sharp: bool = False
+    rows: Callable[[slice], Tensor],
+    count: int,
+    width: int,
+    device: torch.device,
+    sharp: bool = False,
+    name: str = "targets",
 ) -> Settled:
     """What labels at `count` points tell; `rows` gives φ/√noise of some of them in float64.
 
-    `sharp` keeps the digits of weak directions beside strong ones, which sums of squares would lose, at twice the cost.
+    `name` is the argument that they came by. `sharp` keeps the digits of weak directions beside strong ones, which sums
+    of squares would lose, at twice the cost.
 
     >>> settled_by(lambda part: torch.tensor([[4.0, 0.0]])[part].double(), 1, 2, torch.device("cpu")).strength_R
     tensor([16.], dtype=torch.float64)
@@ -84,8 +89,8 @@ def settled_by(
     copies, side = (7, count) if count <= width else (7 if sharp else 4, width)
     require(
         8 * copies * side * width,
-        f"targets: {copies} matrices of {side} × {width} for what {count} of them tell together",
-        "use fewer targets" if count <= width else "use fewer features",
+        f"{name}: {copies} matrices of {side} × {width} for what {count} of them tell together",
+        f"pass fewer {name}" if count <= width else "use fewer features",
     )
     if count <= width:
         _, singular_R, vectors_R_D = torch.linalg.svd(rows(slice(None)), full_matrices=False)

@@ -156,24 +156,102 @@ class Kernel:
         """
         positions = positions.to(self.device)
         few = self[positions]
+        own_N = self.own() if own_N is None else own_N
+        distance_m_N = own_N.new_empty(len(few), len(self))
+        step = rows_per_chunk(32 * len(few) + self._made_where_looked_at, self.device)
+        for start in range(0, len(self), step):
+            part = slice(start, start + step)
+            distance_m_N[:, part] = self._apart(part, few, own_N, own_N[positions]).T
+        return distance_m_N
+
+    def nearest(self, others: "Kernel", own_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The squared distance of every point to the nearest of some others, and which of them that is: N values each.
+
+        >>> pool, others = Kernel(torch.tensor([[1.0], [5.0]])), Kernel(torch.tensor([[0.0], [4.0]]))
+        >>> [found.tolist() for found in pool.nearest(others)]
+        [[1.0, 1.0], [0, 1]]
+        """
+        own_N, own_M = self.own() if own_N is None else own_N, others.own()
+        nearest_N = torch.full_like(own_N, torch.inf)
+        which_N = torch.zeros(len(self), dtype=torch.int32, device=self.device)
+        width = min(_TILE, len(others))
+        step = rows_per_chunk(32 * width + self._made_where_looked_at, self.device)
+        for first in range(0, len(others), width):
+            some = slice(first, first + width)
+            few = others[some]
+            for start in range(0, len(self), step):
+                part = slice(start, start + step)
+                found_n = self._apart(part, few, own_N, own_M[some]).min(1)
+                closer_n = found_n.values < nearest_N[part]
+                nearest_N[part] = torch.where(closer_n, found_n.values, nearest_N[part])
+                which_N[part] = torch.where(closer_n, first + found_n.indices.int(), which_N[part])
+        return nearest_N, which_N
+
+    @property
+    def _made_where_looked_at(self) -> int:
+        """Bytes per point of outputs that are not held."""
+        return 0 if isinstance(self.outputs_N_C, Tensor | None) else 12 * self.shape[0]
+
+    def _apart(self, part: slice, few: "Kernel", own_N: Tensor, own_m: Tensor) -> Tensor:
+        """Squared distances of some points to a few others, [n, m]; what is less than rounding is 0."""
+        product_n_m = self.features_N_D[part] @ few.features_N_D.T
+        if self.outputs_N_C is not None and few.outputs_N_C is not None:
+            product_n_m = product_n_m * (self.outputs_N_C[part] @ few.outputs_N_C[:].T)
+        distance_n_m = product_n_m.double()
+        if self.scales_N is not None and few.scales_N is not None:
+            distance_n_m = distance_n_m * self.scales_N[part, None] * few.scales_N
+        far_n_m = own_N[part, None] + own_m
+        distance_n_m = torch.add(far_n_m, distance_n_m, alpha=-2)
+        least = _ROUNDING * torch.finfo(self.features_N_D.dtype).eps
+        return distance_n_m.masked_fill_(~(distance_n_m > far_n_m.mul_(least)), 0.0)
+
+    def vector_sum(self, weights_N: Tensor | None = None) -> Tensor:
+        """Σ_n w_n g_n, written out: C·D numbers.
+
+        >>> Kernel(torch.tensor([[1.0, 2.0], [3.0, 0.0]])).vector_sum().tolist()
+        [4.0, 2.0]
+        """
+        return (self if weights_N is None else self.scaled(weights_N))._sum().flatten()
+
+    def along(self, vector_P: Tensor, rough: bool = False) -> Tensor:
+        """g_n·v of every point with a vector of C·D numbers, N values; `rough` multiplies in the precision of the rows.
+
+        >>> Kernel(torch.tensor([[1.0, 2.0], [3.0, 0.0]])).along(torch.tensor([1.0, 1.0]).double()).tolist()
+        [3.0, 3.0]
+        """
+        dtype = self.features_N_D.dtype if rough else torch.float64
+        matrix_C_D = vector_P.reshape(self.shape).to(dtype)
 
         def work(part: slice) -> Tensor:
-            product_n_m = (self.features_N_D[part] @ few.features_N_D.T).double()
-            if self.outputs_N_C is not None and few.outputs_N_C is not None:
-                product_n_m *= self.outputs_N_C[part] @ few.outputs_N_C[:].T
-            if self.scales_N is not None and few.scales_N is not None:
-                product_n_m *= self.scales_N[part, None] * few.scales_N
-            return product_n_m
+            features_n_D, outputs = self.features_N_D[part].to(dtype), self.outputs_N_C
+            if outputs is None:
+                found_n = features_n_D @ matrix_C_D[0]
+            else:
+                found_n = ((features_n_D @ matrix_C_D.T) * outputs[part].to(dtype)).sum(1)
+            return found_n.double() if self.scales_N is None else found_n * self.scales_N[part]
 
-        own_N = self.own() if own_N is None else own_N
-        least = _ROUNDING * torch.finfo(self.features_N_D.dtype).eps
-        made = 0 if isinstance(self.outputs_N_C, Tensor | None) else 12 * self.shape[0]
-        distance_m_N = chunked(work, len(self), 32 * len(few) + made, self.device).T.contiguous().mul_(-2)
-        for row_N, length in zip(distance_m_N, own_N[positions], strict=True):
-            far_N = own_N + length
-            row_N += far_N
-            row_N.masked_fill_(~(row_N > far_N.mul_(least)), 0.0)
-        return distance_m_N
+        width = 8 * self.width if dtype == torch.float64 != self.features_N_D.dtype else 8
+        return chunked(work, len(self), width + 16 * len(matrix_C_D), self.device)
+
+    def most_aligned(self, vector_P: Tensor, length_N: Tensor, open_N: Tensor, tie: float) -> tuple[int, float]:
+        """The open point of the largest g_n·v/‖g_n‖, and that number; within `tie` the lower position goes first.
+
+        All points are multiplied in the precision of the rows, and those that rounding leaves in question once more.
+
+        >>> kernel = Kernel(torch.tensor([[3.0, 0.0], [1.0, 1.0]]))
+        >>> along = torch.tensor([0.0, 2.0]).double()
+        >>> kernel.most_aligned(along, kernel.own().sqrt(), torch.tensor([True, True]), 0.0)[0]
+        1
+        """
+        open_N = open_N & (length_N > 0)
+        inverse_N = torch.where(open_N, 1 / length_N, 0.0)
+        aligned_N = self.along(vector_P, rough=True).mul_(inverse_N).masked_fill_(~open_N, -torch.inf)
+        # No sum of P products is off by more than P roundings of the product of both lengths.
+        unsure = 2 * self.width * torch.finfo(self.features_N_D.dtype).eps * float(vector_P.square().sum().sqrt())
+        near_n = (aligned_N >= float(aligned_N.max()) - tie - unsure).nonzero()[:, 0]
+        aligned_n = self[near_n].along(vector_P) * inverse_N[near_n]
+        found = int((aligned_n >= float(aligned_n.max()) - tie).nonzero()[0])
+        return int(near_n[found]), float(aligned_n[found])
 
     def sums(self, others: "Kernel", weights_M: Tensor | None = None) -> Tensor:
         """Σ_j w_j s_nj over other points, N values: by one C × D matrix, or one by one where that is less.
@@ -188,15 +266,7 @@ class Kernel:
         wide = outputs * width * (len(self) + len(others)) > self.width * len(self) * len(others)
         if wide or 24 * outputs * width > max(_SMALL, memory_budget() // 4):
             return self.folded(others, lambda block_n_m, part: block_n_m.sum(1))
-        matrix_C_D = others._sum()
-
-        def work(part: slice) -> Tensor:
-            along_n_C = self.features_N_D[part].double() @ matrix_C_D.T
-            outputs = self.outputs_N_C
-            sums_n = along_n_C[:, 0] if outputs is None else (along_n_C * outputs[part].double()).sum(1)
-            return sums_n if self.scales_N is None else sums_n * self.scales_N[part]
-
-        return chunked(work, len(self), 8 * self.width + 16 * len(matrix_C_D), self.device)
+        return self.along(others.vector_sum())
 
     def largest(self, others: "Kernel") -> Tensor:
         """max_j s_nj over other points, N values.

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability
+from natsel.rounding import TIE
 
 
 class BatchState(ABC):
@@ -37,6 +38,11 @@ class BatchState(ABC):
     def remaining(self) -> float:
         """An upper bound on what all further points together can add."""
         return math.inf
+
+    @property
+    def tie(self) -> float:
+        """Gains closer than this are equal."""
+        return TIE
 
     @property
     def prefers_racing(self) -> bool:

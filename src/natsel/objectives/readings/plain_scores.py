@@ -23,7 +23,7 @@ from natsel.objectives.plain import (
     VariationRatio,
 )
 from natsel.objectives.reading import Context, PairFacts
-from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, gaussian_points, moment_matched_points
+from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, points_of
 from natsel.objectives.readings.pointwise import pointwise
 
 _BALD, _ENTROPY, _LN_2 = "I[Y;Omega|x,D]", "H[Y|x,D]", math.log(2)
@@ -54,13 +54,13 @@ pointwise(Entropy, CategoricalSamples)(_entropy_of_classes)
 
 @pointwise(Entropy, GaussianSamples, PairFacts(guarantee="upper", why=MOMENTS, nonnegative=False))
 def _entropy_of_draws(objective: Entropy, belief: GaussianSamples, context: Context[Belief]) -> Tensor:
-    points = moment_matched_points(belief)
+    points = points_of(belief)
     return info.normal_entropy(points.start_N + points.noise_N)
 
 
 @pointwise(Entropy, GaussianFeatures, PairFacts(nonnegative=False, cost="N·D"))
 def _entropy_of_features(objective: Entropy, belief: GaussianFeatures, context: Context[Belief]) -> Tensor:
-    points = gaussian_points(belief)
+    points = points_of(belief)
     return info.normal_entropy(points.start_N + points.noise_N)
 
 
@@ -142,12 +142,12 @@ def _variance_of_classes(objective: Variance, belief: CategoricalSamples, contex
 
 @pointwise(Variance, GaussianSamples, PairFacts(needs_draws=True))
 def _variance_of_draws(objective: Variance, belief: GaussianSamples, context: Context[Belief]) -> Tensor:
-    return moment_matched_points(belief).start_N
+    return points_of(belief).start_N
 
 
 @pointwise(Variance, GaussianFeatures, PairFacts(conditions=True, cost="N·D"))
 def _variance_of_features(objective: Variance, belief: GaussianFeatures, context: Context[Belief]) -> Tensor:
-    return gaussian_points(belief).start_N
+    return points_of(belief).start_N
 
 
 @pointwise(Random, Belief, PairFacts(cost="N"))

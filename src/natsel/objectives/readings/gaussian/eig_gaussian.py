@@ -1,10 +1,12 @@
-"""EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one incremental Cholesky row per pick.
+"""EIG read from Gaussian beliefs: ½ log det(I + Φ Φᵀ / noise), one row per pick (MaxDet).
 
-    gain_n = ½ ln(1 + s_n / noise_n),          s_n = Var[f_n | points added], kept by `gaussian_points`
+    gain_n = ½ ln(1 + s_n / noise_n),          s_n = Var[f_n | points added], for the points that are looked at
+
+Points given are conditioned on once, by what all their labels settle together (`settled`).
 
 Draws of Gaussians are moment-matched, with noise = E v, and gain ½ (ln E v − E ln v) more: an upper bound on the
 mixture's value, still monotone and submodular.
-docs/theory/epig-jepig.md, 2; Kirsch 2023, black-box batch active learning.
+docs/theory/epig-jepig.md, 2; docs/theory/black-box.md, 5.2; Kirsch 2023, black-box batch active learning.
 """
 
 from dataclasses import replace
@@ -16,14 +18,15 @@ from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.capabilities import GEOMETRY, Capability
-from natsel.information.conditioning.conditioned_features import sharpened
+from natsel.information.conditioning.lazy_variances import LazyVariances
 from natsel.information.gaussians import log_det_gain
-from natsel.memory import chunked, rows_per_chunk
+from natsel.memory import chunked
 from natsel.objectives.eig import EIG
+from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import TakingState
-from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, Gaussian, points_of
-from natsel.rounding import ROUNDING
+from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, Gaussian, known_from, moments_of
+from natsel.rounding import ROUNDING, TIE
 
 _FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")
 
@@ -35,8 +38,8 @@ class GaussianEIG(TakingState):
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: Gaussian, context: Context[Gaussian]) -> None:
-        self.points = points_of(belief)
-        self.noise_N = self.points.noise_N
+        features_N_D, self.noise_N = moments_of(belief)
+        self.points = LazyVariances(features_N_D, self.noise_N, known_from(context.given, features_N_D))
         # ln E v − E ln v of the draws' noise: 0 where they agree on it, else known before any label is seen.
         self.spread_N = torch.zeros_like(self.noise_N)
         if isinstance(belief, GaussianSamples):
@@ -48,7 +51,11 @@ class GaussianEIG(TakingState):
                 belief.device,
             )
             self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
-        sharpened(self.points)
+
+    @property
+    def tie(self) -> float:
+        """Gains keep their digits however small they all are, as under large noise."""
+        return TIE * min(1.0, float(self.size_N.max()))
 
     def scores(self) -> Tensor:
         """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
@@ -56,14 +63,12 @@ class GaussianEIG(TakingState):
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; F | values so far] for each position."""
-        variance_n = self.points.variance_N[positions]
+        variance_n = self.points.variances(positions)
         return 0.5 * ((variance_n / self.noise_N[positions]).log1p() + self.spread_N[positions])
 
     def take(self, position: int) -> None:
-        """Take a point: one more Cholesky row, and less variance everywhere."""
-        row_D = self.points.row(position)
-        if row_D is not None:
-            self.points.take(position, row_D)
+        """Take a point: one more row, which lowers the variances of points when they are next looked at."""
+        self.points.take(position)
 
     def value(self, positions: Tensor) -> float:
         """The joint value of a set from its singular values: the reference."""
@@ -98,22 +103,12 @@ class GaussianEIG(TakingState):
         """φ_i·φ_j/√(noise_i noise_j) of some positions with some others, [rows, columns]."""
         return self._inner(rows.to(self.noise_N.device), columns.to(self.noise_N.device))
 
-    def kernel_sums(self, weights_N: Tensor) -> Tensor:
-        """Σ_j w_j k_nj of every position: two products with the features."""
-        features_N_D, root_N = self.points.features_N_D, self.noise_N.rsqrt()
-        weights_N = weights_N.to(root_N) * root_N
-        count, width = features_N_D.shape
-        sum_D = weights_N.new_zeros(width)
-        step = rows_per_chunk(16 * width, root_N.device)
-        for start in range(0, count, step):
-            part = slice(start, start + step)
-            sum_D += weights_N[part] @ features_N_D[part].double()
-        return root_N * chunked(lambda part: features_N_D[part].double() @ sum_D, count, 16 * width, root_N.device)
-
     def _inner(self, rows: Tensor | None, columns: Tensor) -> Tensor:
-        """Inner products of φ/√noise of some positions, or of all, with some others."""
-        features_N_D = self.points.features_N_D
+        """Inner products of φ/√noise of some positions, or of all, with some others, given the points given."""
+        features_N_D, known = self.points.features_N_D, self.points.known
         few_m_D = features_N_D[columns].double() * self.noise_N[columns].rsqrt()[:, None]
+        if known is not None:
+            few_m_D = few_m_D - known.along(few_m_D)
 
         def work(part: slice) -> Tensor:
             some = part if rows is None else rows[part]
@@ -124,4 +119,4 @@ class GaussianEIG(TakingState):
 
 
 serves(EIG, GaussianSamples, replace(_FACTS, needs_draws=True, guarantee="upper", why=MOMENTS))(GaussianEIG)
-serves(EIG, GaussianFeatures, replace(_FACTS, conditions=True))(GaussianEIG)
+serves(EIG, GaussianFeatures, replace(_FACTS, takes=Argument.GIVEN))(GaussianEIG)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples, Targets
-from natsel.information.conditioning.conditioned_features import Centred, ConditionedFeatures
+from natsel.information.conditioning.conditioned_features import Centred, ConditionedFeatures, Features
+from natsel.information.conditioning.settled import Settled, settled_by
 from natsel.memory import chunked, rows_per_chunk
 
 Gaussian = GaussianFeatures | GaussianSamples
@@ -45,28 +46,44 @@ def points_of(belief: Gaussian) -> ConditionedFeatures:
     >>> points_of(GaussianFeatures([[2.0]], noise=0.5)).start_N.tolist()
     [4.0]
     """
-    return gaussian_points(belief) if isinstance(belief, GaussianFeatures) else moment_matched_points(belief)
+    return ConditionedFeatures(*moments_of(belief))
 
 
-def gaussian_points(belief: GaussianFeatures) -> ConditionedFeatures:
-    """The points of a jointly Gaussian belief.
+def moments_of(belief: Gaussian) -> tuple[Features, Tensor]:
+    """Features, and noise of each point; those of draws have their moments, and noise E v.
 
-    >>> gaussian_points(GaussianFeatures([[2.0]], noise=0.5)).noise_N.tolist()
+    >>> moments_of(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]]))[1].tolist()
     [0.5]
     """
-    return ConditionedFeatures(belief.features_N_D, belief.noise_N)
-
-
-def moment_matched_points(belief: GaussianSamples) -> ConditionedFeatures:
-    """Jointly Gaussian points with the moments of draws, and noise E v.
-
-    >>> moment_matched_points(GaussianSamples([[0.0, 2.0]], [[0.5, 0.5]])).noise_N.tolist()
-    [0.5]
-    """
+    if isinstance(belief, GaussianFeatures):
+        return belief.features_N_D, belief.noise_N
     weights_K, variance_N_K = belief.log_weights_K.exp(), belief.variance_N_K
     count, draws = variance_N_K.shape
     noise_N = chunked(lambda part: variance_N_K[part].double() @ weights_K, count, 16 * draws, belief.device)
-    return ConditionedFeatures(Centred(belief.mean_N_K, weights_K), noise_N)
+    return Centred(belief.mean_N_K, weights_K), noise_N
+
+
+def known_from(given: Targets[Gaussian] | None, features_N_D: Features) -> Settled | None:
+    """What labels at the points given settle, all at once; None where none are given.
+
+    >>> features_N_D = torch.ones(1, 1)
+    >>> known_from(Targets(GaussianFeatures([[2.0]])), features_N_D).strength_R.tolist()
+    [4.0]
+    """
+    if given is None:
+        return None
+    held_T_D, noise_T = moments_of(given.belief)
+    count, width = held_T_D.shape
+    if width != features_N_D.shape[1]:
+        raise ValueError(
+            f"given: they have {width} features and the pool {features_N_D.shape[1]}; believe about both with one"
+            " fitted model"
+        )
+
+    def rows(part: slice) -> Tensor:
+        return held_T_D[part].double() * noise_T[part].rsqrt()[:, None]
+
+    return settled_by(rows, count, width, noise_T.device, sharp=True, name="given")
 
 
 def log_open(white_n_D: Tensor, white_m_D: Tensor, open_n: Tensor, open_m: Tensor) -> Tensor:

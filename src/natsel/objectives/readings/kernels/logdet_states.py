@@ -94,12 +94,6 @@ class LogDetState(TakingState):
             return self.gradients[rows].between(self.gradients[columns])
         return self.ridge * self.points.similar(rows, columns)
 
-    def kernel_sums(self, weights_N: Tensor) -> Tensor:
-        """Σ_j w_j s_nj of every position, less what points held explain of them."""
-        weights_N = weights_N.to(self.gradients.device, torch.float64)
-        sums_N = self.gradients.sums(self.gradients, weights_N)
-        return sums_N if not self.held else sums_N - self.ridge * self.points.explained_sums(weights_N)
-
 
 _ABOUT = PairFacts(
     needs=Argument.TARGETS,

@@ -14,6 +14,7 @@ from natsel.beliefs import (
     FisherFactors,
     FisherRows,
     GaussianFeatures,
+    GaussianSamples,
     Targets,
 )
 from natsel.beliefs.fisher import residuals, sampled_labels
@@ -59,6 +60,8 @@ def gradients(belief: Belief, label: Label, labels_N: Tensor | None, generator: 
     match belief:
         case GaussianFeatures():
             return Kernel(belief.features_N_D, scales_N=belief.noise_N.rsqrt())
+        case GaussianSamples():
+            return gradients(belief.features(), label, labels_N, generator, name)
         case FisherRows():
             rows = belief.rows_N_R_P.shape[1]
             if rows != 1:

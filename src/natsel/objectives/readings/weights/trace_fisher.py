@@ -129,14 +129,8 @@ class FisherTrace(FisherState):
         return 0.5 * float(self.targets.apply(white_q_P).square().sum())
 
 
-def _bounding(expression: str) -> PairFacts:
-    return replace(_ABOUT, bounds=(Bound(expression, "upper", why=_WHY),))
-
-
 serves(TraceEPIG, FisherBelief, _ABOUT)(FisherTrace)
-serves(TraceEPIG, GaussianFeatures, _bounding("I[Y;Ystar|x,xstar,D]"))(FisherTrace)
 serves(TraceJEPIG, FisherBelief, _ABOUT)(FisherTrace)
-serves(TraceJEPIG, GaussianFeatures, _bounding("I[Y;Ystars|x,xstars,D]"))(FisherTrace)
 
 
 class Spread(ABC):

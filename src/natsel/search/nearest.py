@@ -1,0 +1,175 @@
+"""How far every point is from the nearest of those taken, as points are taken one after the other.
+
+    d_i = min_{j taken} ‖g_i − g_j‖²,        owner_i = the j that is nearest, the earliest of those that are as near
+
+Points that a state holds (`given=`) count as taken before the first pick. Distances to points that are likely to be
+picked next are asked for together: a pass over all points takes as long for eight of them as for one, since it is the
+points that have to be read. Whether a guess was right decides the time, never the picks.
+docs/theory/black-box.md, 5.5 to 5.7.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from natsel.capabilities import LocatedState, Picks, Progress, VectorsState, has_held, has_many_distances
+from natsel.memory import memory_budget
+from natsel.rounding import ROUNDING
+from natsel.search.clocks import Clocks
+
+Soon = Callable[[Tensor, int], Tensor]
+"""Which positions are likely to be picked next, from distances of all points: at most so many, the likeliest first."""
+
+# Lengths and distances that differ by less than this share are equal: the lower position goes first.
+EQUAL = 1e-12
+# Points whose distances are asked for together at most: enough for a matrix product to be worth its name.
+_TOGETHER = 8
+
+
+class Nearest:
+    """Distances to the nearest point taken, 0 for points that are taken or not allowed.
+
+    >>> from types import SimpleNamespace
+    >>> from natsel.capabilities import Capability
+    >>> place_N = torch.tensor([0.0, 2.0, 5.0]).double()
+    >>> far = lambda position: (place_N - place_N[position]).square()
+    >>> state = SimpleNamespace(sizes=place_N.square, distances=far, offers=Capability.DISTANCES)
+    >>> nearest = Nearest(state, torch.ones(3, dtype=torch.bool))
+    >>> nearest.take(2)
+    25.0
+    >>> nearest.distance_N.tolist()
+    [25.0, 9.0, 0.0]
+    """
+
+    def __init__(self, state: LocatedState, allowed_N: Tensor, soon: Soon | None = None) -> None:
+        self.size_N = checked_sizes(state, allowed_N)
+        self.allowed_N = allowed_N.to(self.size_N.device)
+        self.taken: list[int] = []
+        self.scores: list[float] = []
+        held = state.nearest_held() if has_held(state) else None
+        self.begun = held is not None
+        """Whether distances are to points taken or given, rather than nothing being taken yet."""
+        if held is None:
+            self.distance_N = self.size_N.where(self.allowed_N, 0.0)
+            self.owner_N, self.n_owners = torch.zeros_like(self.size_N, dtype=torch.int32), 0
+        else:
+            self.distance_N = held[0].double().where(self.allowed_N, 0.0)
+            self.owner_N, self.n_owners = held[1].to(torch.int32, copy=True), int(held[1].max()) + 1
+        self._ahead = _Ahead(state, soon)
+
+    def take(self, position: int, last: bool = False) -> float:
+        """Take a point and return how far it was; the last one need not be compared with the others."""
+        score = float(self.distance_N[position])
+        self.taken.append(position)
+        self.scores.append(score)
+        if last:
+            return score
+        far_N = self.size_N + self.size_N[position]
+        # Nothing is known at first: points far from a long one are the long ones.
+        likely_N = self.distance_N if self.begun else far_N.where(self.allowed_N, 0.0)
+        found_N = self._ahead.distances(position, likely_N)
+        found_N = found_N.where((found_N > far_N.mul_(ROUNDING)) & self.allowed_N, 0.0)
+        if self.begun:
+            self.owner_N.masked_fill_(found_N < self.distance_N, self.n_owners)
+            self.distance_N = torch.minimum(self.distance_N, found_N)
+        else:
+            self.distance_N = found_N
+        self.n_owners += 1
+        self.distance_N[position] = 0.0
+        self.begun = True
+        return score
+
+    def farthest(self, among_N: Tensor | None = None) -> int | None:
+        """The lowest of the positions that are farthest, of some of them; None where all distances are 0."""
+        distance_N = self.distance_N if among_N is None else self.distance_N.where(among_N, 0.0)
+        most = float(distance_N.max())
+        if not most > 0:
+            return None
+        return int((distance_N >= most * (1 - EQUAL)).nonzero()[0])
+
+    def fill(self, clocks: Clocks, k: int, progress: Progress | None) -> tuple[str, ...]:
+        """Fill the batch up at random, once all that is left are copies of points taken, and say so."""
+        missing = k - len(self.taken)
+        if missing == 0:
+            return ()
+        if progress is not None:
+            progress(missing)
+        open_N = self.allowed_N.clone()
+        open_N[self.taken] = False
+        note = (
+            f"distances: after {len(self.taken)} of k={k} picks only copies of them were left; the other {missing} were"
+            " filled in at random",
+        )
+        self.taken += clocks.fill(open_N, missing)
+        self.scores += [0.0] * missing
+        return note
+
+    def picks(self, notes: tuple[str, ...], log_prob: float | None = None) -> Picks:
+        """The points taken, each with how far it was from those before."""
+        scores_B = torch.tensor(self.scores, dtype=torch.float64)
+        positions_B = torch.tensor(self.taken, dtype=torch.int64)
+        return Picks(positions_B, scores_B, total=float(scores_B.sum()), log_prob=log_prob, notes=notes)
+
+
+class _Ahead:
+    """Distances to points about to be picked, asked for together."""
+
+    def __init__(self, state: LocatedState, soon: Soon | None) -> None:
+        self.state, self.soon = state, soon
+        self.known: dict[int, Tensor] = {}
+
+    def distances(self, position: int, likely_N: Tensor) -> Tensor:
+        """Squared distances of all points to one that has just been picked by these distances."""
+        size = max(1, min(_TOGETHER, memory_budget() // (64 * len(likely_N))))
+        if position not in self.known and self.soon is not None and size > 1 and has_many_distances(self.state):
+            # Those that were not picked yet, few and each by itself: as parts of a pass they would keep all of it.
+            self.known = {other: far_N.clone() for other, far_N in list(self.known.items())[-(size // 2) :]}
+            soon = self.soon(likely_N, 2 * size).tolist()
+            new = [position, *(other for other in soon if other != position and other not in self.known)]
+            wanted = torch.tensor(new[: size - len(self.known)])
+            self.known.update(zip(wanted.tolist(), self.state.distances_to(wanted), strict=True))
+        found = self.known.pop(position, None)
+        return (self.state.distances(position) if found is None else found).double()
+
+
+def farthest_soon(distance_N: Tensor, count: int) -> Tensor:
+    """The farthest points.
+
+    >>> farthest_soon(torch.tensor([1.0, 3.0, 0.0]), 2)
+    tensor([1, 0])
+    """
+    first = distance_N.topk(min(count, len(distance_N)))
+    return first.indices[first.values > 0]
+
+
+def checked_sizes(state: LocatedState | VectorsState, allowed_N: Tensor) -> Tensor:
+    """Squared lengths in float64, or a ValueError that names the first allowed position without one.
+
+    >>> from types import SimpleNamespace
+    >>> checked_sizes(SimpleNamespace(sizes=lambda: torch.ones(2)), torch.ones(2, dtype=torch.bool)).tolist()
+    [1.0, 1.0]
+    """
+    size_N = state.sizes().detach().double()
+    wrong_N = (~size_N.isfinite() | (size_N < 0)) & allowed_N.to(size_N.device)
+    if bool(wrong_N.any()):
+        position = int(wrong_N.nonzero()[0])
+        raise ValueError(
+            f"sizes: {float(size_N[position])} at position {position} ({int(wrong_N.sum())} in all) is no squared"
+            " length; exclude such points or repair the gradients they come from"
+        )
+    return size_N
+
+
+def largest(size_N: Tensor, allowed_N: Tensor) -> int | None:
+    """The lowest allowed position of those that are longest; None where all lengths are 0.
+
+    >>> largest(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([True, True, True]))
+    1
+    """
+    allowed_size_N = size_N.where(allowed_N, -math.inf)
+    longest = float(allowed_size_N.max())
+    if longest <= 0:
+        return None
+    return int((allowed_size_N >= longest * (1 - EQUAL)).nonzero()[0])
