@@ -6,9 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.evaluation import accuracy, gaussian_nll, nll, rmse
+from natsel import GaussianSamples
+from natsel.evaluation import accuracy, errors, gaussian_nll, member_errors, nll, rmse
 from natsel.evaluation.classification import FLOOR
-from natsel.evaluation.of_belief import evaluate
+from natsel.evaluation.of_belief import METRICS, evaluate
 
 
 def test_accuracy_and_nll_by_hand():
@@ -106,3 +107,26 @@ def test_the_true_distribution_is_never_beaten_on_average(points, classes, seed)
         for one, two in [(p_N_C[0], p_N_C[0]), (p_N_C[0], q_N_C[0])]
     ]
     assert cost[0] <= cost[1] + 1e-12
+
+
+def test_errors_of_members_are_those_of_each_member_averaged():
+    rng = np.random.default_rng(0)
+    values_N, mean_N_K = rng.normal(size=200), rng.normal(size=(200, 3))
+    weights_K = np.array([0.5, 0.3, 0.2])
+    found = member_errors(torch.tensor(mean_N_K), values_N, torch.tensor(weights_K).log())
+    errors_N_K = np.sort(np.abs(mean_N_K - values_N[:, None]), axis=0)
+    expected = {
+        "mae": errors_N_K.mean(0) @ weights_K,
+        "rmse": np.sqrt((errors_N_K**2).mean(0) @ weights_K),
+        "95% error": errors_N_K[190] @ weights_K,
+        "99% error": errors_N_K[198] @ weights_K,
+        "largest error": errors_N_K.max(0) @ weights_K,
+    }
+    assert found == pytest.approx(expected)
+    one = errors(torch.tensor(mean_N_K[:, 0]), values_N)
+    assert one["rmse"] == pytest.approx(rmse(torch.tensor(mean_N_K[:, 0]), values_N))
+    belief = GaussianSamples(mean_N_K, 0.1)
+    seen = evaluate(belief, values_N, details=True)
+    assert set(seen) == set(METRICS[True])
+    assert seen["member rmse"] > seen["rmse"]
+    assert set(evaluate(belief, values_N)) == {"rmse", "nll"}

@@ -133,4 +133,5 @@ def test_conditions_name_options_that_are_there():
             if option.only_with is not None:
                 other = kind.options[option.only_with[0]]
                 assert isinstance(other, Option)
-                assert option.only_with[1] in (other.choices or ())
+                wanted = option.only_with[1]
+                assert set([wanted] if isinstance(wanted, str) else wanted) <= set(other.choices or ())

@@ -87,6 +87,8 @@ class Method:
     aliases: tuple[str, ...] = ()
     source: str = ""
     note: str = ""
+    starts_from_labelled: bool = False
+    """Whether a loop passes the points labelled so far as `given=`: picks are to be far from these too."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.objective, Objective):
@@ -231,6 +233,7 @@ _NAMED = (
         aliases=("coreset", "maxdist", "farthest-first"),
         source="Sener & Savarese 2018",
         note="farthest from what is labelled; follows outliers",
+        starts_from_labelled=True,
     ),
     Method(
         Distance(),
@@ -238,6 +241,7 @@ _NAMED = (
         "lcmd",
         source=_KERNELS,
         note="the farthest point of the largest cluster: for large batches of regression",
+        starts_from_labelled=True,
     ),
     Method(
         PoolSum(),

@@ -16,7 +16,7 @@ def command(
         str,
         typer.Argument(
             help="Against peers: quick, standard, full, one case, or a file of predictions. Alone: epig, epig-large, "
-            "epig-batch, fisher, believe, journal, bit-flips or accelerator, with settings as in "
+            "epig-batch, kernel-searches, fisher, believe, journal, bit-flips or accelerator, with settings as in "
             "epig:points=300,targets=40."
         ),
     ] = "quick",

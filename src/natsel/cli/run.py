@@ -178,6 +178,7 @@ def print_result(published: "Published") -> None:
     from rich.console import Console
 
     from natsel.experiments.results.claims import as_lines
+    from natsel.experiments.results.log_errors import as_lines as group_lines
     from natsel.experiments.results.summary import caption
 
     console = Console(highlight=False)
@@ -186,6 +187,7 @@ def print_result(published: "Published") -> None:
         console.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen, markup=False)
         console.print(fitted(_table(published.experiment), console.width))
     lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
+    lines += [line for group in published.groups for line in group_lines(group)]
     for line in (*lines, *as_lines(published.claims)):
         console.print(line, soft_wrap=off_screen, markup=False)
     console.print(published.sentence, style="bold", soft_wrap=off_screen, markup=False)

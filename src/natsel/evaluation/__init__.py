@@ -22,7 +22,11 @@ from natsel.evaluation.online import dyadic_joint_nll as dyadic_joint_nll
 from natsel.evaluation.online import nested_log_weights as nested_log_weights
 from natsel.evaluation.online import online_learning_loss as online_learning_loss
 from natsel.evaluation.online import online_predictive as online_predictive
+from natsel.evaluation.paired_means import PairedMean as PairedMean
+from natsel.evaluation.paired_means import paired_mean as paired_mean
+from natsel.evaluation.regression import errors as errors
 from natsel.evaluation.regression import gaussian_nll as gaussian_nll
+from natsel.evaluation.regression import member_errors as member_errors
 from natsel.evaluation.regression import rmse as rmse
 from natsel.evaluation.savings import Known as Known
 from natsel.evaluation.savings import Saved as Saved

@@ -1,7 +1,8 @@
 """How good a fitted model is on the test examples, by what its belief can be read as.
 
 classes      accuracy and nll of the mean predictive; an impossible label costs 16.6 nats (`classification.FLOOR`)
-numbers      rmse and nll of the mixture of draws, or of the one Gaussian
+numbers      rmse and nll of the mixture of draws, or of the one Gaussian; in detail also the mean, the 95 % and 99 %
+             quantile and the largest of absolute errors, and all of them again for the draws, each judged alone
 """
 
 from typing import Any
@@ -14,8 +15,15 @@ from natsel import evaluation as measure
 from natsel.beliefs import Belief, ClassProbabilities, GaussianFeatures, GaussianSamples, seen_as
 from natsel.evaluation.classification import FLOOR
 
+MEMBER = "member "
+"""What stands before the name of an error of the draws, each judged alone."""
+ERRORS = ("mae", "rmse", "95% error", "99% error", "largest error")
+"""The errors of numbers, in the order of tables."""
+METRICS = {False: ("accuracy", "nll"), True: (*ERRORS, "nll", *(f"{MEMBER}{name}" for name in ERRORS))}
+"""What can be measured of classes, and of numbers."""
 
-def evaluate(belief: Belief, labels: Any) -> dict[str, float]:
+
+def evaluate(belief: Belief, labels: Any, *, details: bool = False) -> dict[str, float]:
     """The metrics of a belief about examples with these labels; none for a belief that predicts no labels.
 
     >>> from natsel.beliefs import CategoricalSamples
@@ -33,12 +41,17 @@ def evaluate(belief: Belief, labels: Any) -> dict[str, float]:
     if draws is not None:
         mean_N = draws.mean_N_K.double() @ draws.log_weights_K.exp()
         nll = measure.gaussian_nll(draws.mean_N_K, draws.variance_N_K, labels, draws.log_weights_K)
-        return {"rmse": measure.rmse(mean_N, labels), "nll": nll}
+        found = {"rmse": measure.rmse(mean_N, labels), "nll": nll}
+        if details:
+            members = measure.member_errors(draws.mean_N_K, labels, draws.log_weights_K)
+            found |= measure.errors(mean_N, labels) | {f"{MEMBER}{name}": value for name, value in members.items()}
+        return found
     points = seen_as(belief, GaussianFeatures)
     if points is not None:
         variance_N = points.features_N_D.double().square().sum(1) + points.noise_N
         nll = measure.gaussian_nll(points.mean_N[:, None], variance_N[:, None], labels)
-        return {"rmse": measure.rmse(points.mean_N, labels), "nll": nll}
+        found = {"rmse": measure.rmse(points.mean_N, labels), "nll": nll}
+        return found | (measure.errors(points.mean_N, labels) if details else {})
     return {}
 
 

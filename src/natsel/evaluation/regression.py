@@ -2,8 +2,14 @@
 
     rmse = √ mean_n (y_n − Σ_k w_k μ_nk)²
     nll  = − mean_n log Σ_k w_k N(y_n; μ_nk, σ²_nk)                     in nats, lower is better
+    95% error = the absolute error at place ⌊0.95 N⌋ of all N in ascending order, counted from 0; 99% error likewise
 
 The likelihood is that of the mixture of all draws, noise included: a committee that is sure and wrong pays for it.
+
+The mean of a committee has a smaller error than its members have, whatever was labelled. `member_errors` judges the
+members themselves, so that what labels bring is not mixed up with what averaging brings: squared errors are pooled over
+members, all else is the mean over members.  docs/theory/black-box.md; Kirsch 2023, black-box batch active learning;
+Holzmüller et al. 2023.
 """
 
 import math
@@ -21,6 +27,40 @@ def rmse(mean_N: Tensor, values_N: Any) -> float:
     """
     values_N = _checked(mean_N, values_N)
     return float((mean_N.double() - values_N).square().mean().sqrt())
+
+
+def errors(mean_N: Tensor, values_N: Any) -> dict[str, float]:
+    """Absolute errors in five numbers: mean, root mean square, two quantiles and the largest.
+
+    >>> errors(torch.tensor([1.0, 3.0]), [1.0, 1.0])["mae"]
+    1.0
+    """
+    return member_errors(mean_N[:, None], values_N)
+
+
+def member_errors(mean_N_K: Tensor, values_N: Any, log_weights_K: Tensor | None = None) -> dict[str, float]:
+    """The same five numbers for K members, each judged alone, then averaged (equal weights unless given).
+
+    >>> member_errors(torch.tensor([[1.0, 3.0]]), [1.0])["largest error"]
+    1.0
+    """
+    values_N = _checked(mean_N_K[:, 0], values_N)
+    if bool(mean_N_K.isnan().any()):
+        raise ValueError("mean_N_K: predictions hold nan; look for missing values or a diverged model")
+    count, members = mean_N_K.shape
+    weights_K = mean_N_K.new_full((members,), 1 / members).double()
+    if log_weights_K is not None:
+        weights_K = log_weights_K.double().exp().to(mean_N_K.device)
+    errors_N_K = (mean_N_K.double() - values_N[:, None]).abs().sort(0).values
+    found_K = {
+        "mae": errors_N_K.mean(0),
+        "rmse": errors_N_K.square().mean(0),
+        "95% error": errors_N_K[95 * count // 100],
+        "99% error": errors_N_K[99 * count // 100],
+        "largest error": errors_N_K[-1],
+    }
+    found = {name: float(one_K @ weights_K) for name, one_K in found_K.items()}
+    return found | {"rmse": math.sqrt(found["rmse"])}
 
 
 def gaussian_nll(mean_N_K: Tensor, variance_N_K: Tensor, values_N: Any, log_weights_K: Tensor | None = None) -> float:

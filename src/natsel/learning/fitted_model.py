@@ -94,7 +94,7 @@ class FittedModel:
         for before, examples in (("", self.test), (VALIDATION, self.validation)):
             if examples is not None:
                 started = perf_counter()
-                found = evaluate(self.predictive(examples.inputs), examples.labels)
+                found = evaluate(self.predictive(examples.inputs), examples.labels, details=not before)
                 metrics |= {f"{before}{name}": value for name, value in found.items()}
                 seconds["evaluate"] = seconds.get("evaluate", 0.0) + perf_counter() - started
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)

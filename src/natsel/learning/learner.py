@@ -505,7 +505,7 @@ class ActiveLearner:
         are: from one call with the pool, as the features of a Gaussian process belong to the inputs of one call.
         """
         inputs, labelled = self.pool.inputs_of(ids), self._fitted.labelled
-        if not (Argument.GIVEN in self.method.needs or self.method.facts.starts_from_given):
+        if not (Argument.GIVEN in self.method.needs or self.method.starts_from_labelled):
             labelled = None
         if self.targets is None:
             if labelled is None:

@@ -110,7 +110,7 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         labelled rows: from the same draws.
         """
         committee = self._fitted_committee()
-        looks_at_labelled = method.facts.starts_from_given or Argument.GIVEN in method.needs
+        looks_at_labelled = method.starts_from_labelled or Argument.GIVEN in method.needs
         drawn = None
         if wanted is not None:
             drawn = wanted.draw(pool, seed, most=most_targets(committee.believe(pool.inputs[:1])))

@@ -1,6 +1,7 @@
 """The names of natsel.models, and where they live: the one list of them (natsel.stub_names)."""
 
 from natsel.models.adapter import ModelAdapter as ModelAdapter
+from natsel.models.assumed_noise import AssumedNoise as AssumedNoise
 from natsel.models.consistency import check_consistent as check_consistent
 from natsel.models.conversion import as_model as as_model
 from natsel.models.dropout.dropout import Dropout as Dropout
@@ -29,6 +30,7 @@ from natsel.models.networks.batches import UniformBatches as UniformBatches
 from natsel.models.networks.ensemble import Deterministic as Deterministic
 from natsel.models.networks.ensemble import Ensemble as Ensemble
 from natsel.models.networks.inputs import inputs_of as inputs_of
+from natsel.models.networks.ntk import ntk_mlp as ntk_mlp
 from natsel.models.networks.training import BATCHBALD as BATCHBALD
 from natsel.models.networks.training import QUICK as QUICK
 from natsel.models.networks.training import STOCHASTIC as STOCHASTIC
@@ -42,3 +44,4 @@ from natsel.models.processes.probit_gp import ProbitGP as ProbitGP
 from natsel.models.protocol import Model as Model
 from natsel.models.protocol import Progress as Progress
 from natsel.models.protocol import Together as Together
+from natsel.models.with_transforms import WithTransforms as WithTransforms

@@ -28,7 +28,7 @@ class Option:
 
     `type`: int, float, str, tuple for a list of whole numbers, or dict for a table of anything. `choices` are the
     allowed texts; `least` and `most` bound a number, or each number of a list. `only_with` is the pair (other option,
-    value) without which the key is refused. A default of None leaves the choice to the model.
+    value, or values) without which the key is refused. A default of None leaves the choice to the model.
     """
 
     type: type
@@ -36,7 +36,7 @@ class Option:
     choices: tuple[str, ...] | None = None
     least: float | None = None
     most: float | None = None
-    only_with: tuple[str, str] | None = None
+    only_with: tuple[str, str | tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,20 +81,22 @@ class Kind:
         values = {key: option.default for key, option in self.options.items()} | dict(options)
         for key in options:
             condition = self.options[key].only_with
-            if condition is not None and values[condition[0]] != condition[1]:
-                other, wanted = condition
+            if condition is None:
+                continue
+            other, wanted = condition[0], (condition[1],) if isinstance(condition[1], str) else condition[1]
+            if values[other] not in wanted:
                 raise ValueError(
                     f"model.{key}: the {other} {values[other]} does not take it; take it out, or use the {other}"
-                    f" {wanted}"
+                    f" {' or '.join(wanted)}"
                 )
-        return self.make(values, facts)
+        return _transformed(self.make(values, facts), values.get("transforms"), facts)
 
 
 def kind_called(name: str) -> Kind:
     """The kind of that name: one of the table, or what an import path leads to, imported when a model is built.
 
     >>> sorted(kind_called("sklearn.ensemble.ExtraTreesClassifier").options)
-    ['members', 'parameters', 'smoothing']
+    ['members', 'noise', 'parameters', 'smoothing', 'transforms', 'virtual']
     """
     return KINDS[name] if name in KINDS else _imported_kind(name.removeprefix(_PREFIX))
 
@@ -143,7 +145,9 @@ def _dropout(options: Mapping[str, Any], facts: DataFacts) -> Any:
 
 
 def _ensemble(options: Mapping[str, Any], facts: DataFacts) -> Any:
-    return models.Ensemble(_network(options, facts), options["members"], facts.training, facts.device)
+    return _noisy(
+        models.Ensemble(_network(options, facts), options["members"], facts.training, facts.device), options, facts
+    )
 
 
 def _last_layer(options: Mapping[str, Any], facts: DataFacts) -> Any:
@@ -161,7 +165,7 @@ def _gradients(options: Mapping[str, Any], facts: DataFacts) -> Any:
     return models.Gradients(
         _network(options, facts),
         options["labels"],
-        options["sketch"],
+        models.Sketch(options["sketch"], options["entries"]),
         options["prior_precision"] or "evidence",
         options["structure"],
         facts.training,
@@ -174,7 +178,8 @@ def _forest(options: Mapping[str, Any], facts: DataFacts) -> Any:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     if not facts.classes:
-        return models.Sklearn(RandomForestRegressor(options["trees"], min_samples_leaf=options["leaf"]))
+        forest = RandomForestRegressor(options["trees"], min_samples_leaf=options["leaf"])
+        return _noisy(models.Sklearn(forest), options, facts)
     forest = RandomForestClassifier(options["trees"], min_samples_leaf=options["leaf"])
     return models.Sklearn(forest, smoothing=options["smoothing"])
 
@@ -212,7 +217,7 @@ def _imported_kind(path: str) -> Kind:
 
 
 def _imported(path: str, options: Mapping[str, Any], facts: DataFacts) -> Any:
-    """What an import path leads to, called with parameters; an estimator gets members and smoothing where given."""
+    """What an import path leads to, called with parameters; an estimator gets members, virtual ones and smoothing."""
     module, _, name = path.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -230,17 +235,42 @@ def _imported(path: str, options: Mapping[str, Any], facts: DataFacts) -> Any:
     elif parameters:
         raise ValueError(f"model.parameters: {path} is a value and takes none; name a function or a class")
     bare = hasattr(found, "get_params") and not hasattr(found, "believe")
-    given = {key: options[key] for key in ("members", "smoothing") if options[key] is not None}
+    given = {key: options[key] for key in ("members", "virtual", "smoothing") if options[key] is not None}
     if given and not bare:
         raise ValueError(f"model.{next(iter(given))}: it is for estimators, and {path} gives none; take it out")
     if not given:
-        return found  # a learner makes a committee of an estimator that is none
-    if "members" not in given:
+        return _noisy(found, options, facts)  # a learner makes a committee of an estimator that is none
+    if not {"members", "virtual"} & set(given):
         from natsel.models.conversion import MEMBERS
         from natsel.models.estimators.committee import is_committee
 
         given |= {} if is_committee(found) else {"members": MEMBERS}
-    return models.Sklearn(found, **given)
+    return _noisy(models.Sklearn(found, **given), options, facts)
+
+
+def _noisy(model: Any, options: Mapping[str, Any], facts: DataFacts) -> Any:
+    """The model, with the noise that its methods are to reckon with where the recipe says so."""
+    if options["noise"] is None:
+        return model
+    if facts.classes:
+        raise ValueError("model.noise: labels are classes, which have none; take it out")
+    return models.AssumedNoise(model, options["noise"])
+
+
+def _transformed(model: Any, names: str | None, facts: DataFacts) -> Any:
+    """A model, with transforms of its kernel where a recipe names some."""
+    if not names:
+        return model
+    from natsel.beliefs.kernel_transforms import transforms_called
+
+    if facts.classes:
+        raise ValueError(
+            f"model.transforms: they are for real labels, and {facts.name} has {facts.classes} classes; take it out"
+        )
+    try:
+        return models.WithTransforms(model, transforms_called(names))
+    except ValueError as reason:
+        raise ValueError(f"model.{reason}") from None
 
 
 def _head(options: Mapping[str, Any], facts: DataFacts) -> Any:
@@ -254,7 +284,9 @@ def _network(options: Mapping[str, Any], facts: DataFacts) -> Callable[[], Any]:
     """What makes a network for the shape and the classes of the data."""
     name, shape, (mean, std) = options["network"], facts.inputs_shape, facts.scale
     if name == "mlp":
-        return lambda: models.mlp(prod(shape), facts.classes, options["hidden"], options["dropout"])
+        return lambda: models.mlp(prod(shape), max(1, facts.classes), options["hidden"], options["dropout"])
+    if name == "ntk-mlp":
+        return lambda: models.ntk_mlp(prod(shape), max(1, facts.classes), options["hidden"])
     sides = tuple(side for side in shape if side != 1)
     if len(sides) != 2 or (name == "mnist-cnn" and sides != (28, 28)):
         wanted = "grey pictures" + (" of 28×28" if name == "mnist-cnn" else "")
@@ -271,8 +303,8 @@ _BACKBONES = {"efficientnet-lite0": ("image", "efficientnet_lite0"), "minilm": (
 """Frozen networks: what each reads, and the function of natsel.models that makes it."""
 
 _NETWORK = {
-    "network": Option(str, "mlp", choices=("mnist-cnn", "emnist-cnn", "mlp")),
-    "hidden": Option(tuple, (128,), least=1, only_with=("network", "mlp")),
+    "network": Option(str, "mlp", choices=("mnist-cnn", "emnist-cnn", "mlp", "ntk-mlp")),
+    "hidden": Option(tuple, (128,), least=1, only_with=("network", ("mlp", "ntk-mlp"))),
     "dropout": Option(float, 0.5, least=0, most=0.99, only_with=("network", "mlp")),
 }
 _HEAD = {"hidden": Option(tuple, (256,), least=1), "dropout": Option(float, 0.5, least=0, most=0.99)}
@@ -280,36 +312,52 @@ _WEIGHTS = {
     "prior_precision": Option(float, None, least=0),  # None: it maximises the evidence
     "rank": Option(int, None, least=1),
 }
+# Of the kernel of a regressor, by their names with commas between (natsel.beliefs.kernel_transforms).
+_TRANSFORMS = {"transforms": Option(str)}
 _STRUCTURES = ("full", "diagonal", "low-rank", "identity")
 _PREFIX = "python:"
+_NOISE = {"noise": Option(float, least=0)}
 _IMPORTED = {
+    **_NOISE,
+    **_TRANSFORMS,
     "parameters": Option(dict),
     "members": Option(int, least=2),
+    "virtual": Option(int, least=2),
     "smoothing": Option(float, least=0, most=0.99),
 }
 
 KINDS: dict[str, Kind] = {
-    "dropout": Kind(_NETWORK | {"draws": Option(int, 100, least=1)}, _dropout),
-    "ensemble": Kind(_NETWORK | {"members": Option(int, 5, least=1)}, _ensemble),
+    "dropout": Kind(_NETWORK | _TRANSFORMS | {"draws": Option(int, 100, least=1)}, _dropout),
+    "ensemble": Kind(_NETWORK | _NOISE | _TRANSFORMS | {"members": Option(int, 5, least=1)}, _ensemble),
     "last-layer": Kind(
-        {**_NETWORK, **_WEIGHTS, "structure": Option(str, "full", choices=(*_STRUCTURES, "kronecker"))}, _last_layer
+        {
+            **_NETWORK,
+            **_WEIGHTS,
+            **_TRANSFORMS,
+            "structure": Option(str, "full", choices=(*_STRUCTURES, "kronecker")),
+        },
+        _last_layer,
     ),
     "gradients": Kind(
         {
             **_NETWORK,
             **_WEIGHTS,
+            **_TRANSFORMS,
             "structure": Option(str, "full", choices=_STRUCTURES),
             "labels": Option(str, "expected", choices=("expected", "hard", "sampled")),
             "sketch": Option(int, 512, least=1),
+            "entries": Option(str, "rademacher", choices=("rademacher", "gaussian", "products")),  # of the sketch
         },
         _gradients,
     ),
     "forest": Kind(
         {
+            **_NOISE,
             "trees": Option(int, 100, least=1),
             "leaf": Option(int, 1, least=1),
             # A leaf of one label is no certainty.
             "smoothing": Option(float, 0.01, least=0, most=0.99),
+            **_TRANSFORMS,
         },
         _forest,
     ),

@@ -30,7 +30,6 @@ class Distance(OneGradient, Objective):
         "min ‖g − g_A‖²",
         reason="a distance between gradients or features, no information",
         units="squared distance",
-        starts_from_given=True,
     )
 
 

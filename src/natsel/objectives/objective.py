@@ -93,8 +93,6 @@ class Facts:
     """Whether all targets are taken together, so that they cannot be weighed one by one."""
     reads_belief: bool = True
     """Whether the score depends on the belief at all."""
-    starts_from_given: bool = False
-    """Whether a loop passes the points labelled so far as `given=`: what is wanted is to be far from these too."""
 
     @property
     def about_parameters(self) -> bool:

@@ -4,20 +4,25 @@
     [variants.redundant]         laid over the rest of the file: a recipe of its own, in a folder of its own
     [variants.redundant.full]    what its published protocol does differently, beside [full]; a variant that says
                                  full_only = true is run there alone
+    [grid.models.forest]         in place of variants: several axes, of which every combination is a variant, laid over
+    [grid.tables.sgemm]          in this order ("forest-sgemm"); full and full_only as above. The variants that share a
+                                 value of the first axis are a group, whose errors are averaged
+    [published.forest]           numbers of a group to show beside its own: source, columns, and a row for each method
     study = "gp-example"         a small program of its own (`natsel.experiments.studies`) with [settings]
 
-A file without variants has one variant, whose name is "" and whose folder is that of the plan. Claims of kind `gap` and
-`falls` compare variants and belong to the plan; all others belong to each recipe they name.
+A file without variants has one variant, whose name is "" and whose folder is that of the plan. Claims of kind `gap`,
+`falls` and `log-error` compare variants and belong to the plan; all others belong to each recipe they name.
 """
 
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
-from natsel.experiments.recipe.checks import any_table, closest, each, flag, folder_name, table, text
+from natsel.experiments.recipe.checks import any_table, closest, each, flag, folder_name, number, table, text
 from natsel.experiments.recipe.contenders import contenders, seed_list
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import Claim
@@ -42,6 +47,9 @@ class Plan:
     full: bool = False
     order: tuple[str, ...] = ()
     """All variants of the file, also those not wanted now."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of a grid: the variants that are averaged, by the value of the first axis that they share."""
+    published: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, recipe: Recipe) -> Self:
@@ -113,7 +121,7 @@ def plan_from(
     if not isinstance(found, Mapping):
         raise ValueError(f"recipe: expected a table of keys and values, found {found!r}")
     wanted = [one.strip() for one in variants.split(",")] if isinstance(variants, str) else variants
-    if wanted is not None and "variants" not in found:
+    if wanted is not None and not {"variants", "grid"} & set(found):
         raise ValueError(f"variants: {found.get('name')} has none; leave --variants out")
     if "study" in found:
         return _study(found, full)
@@ -122,17 +130,37 @@ def plan_from(
     tables = found.get("variants", {"": {}})
     if not isinstance(tables, Mapping) or not tables:
         raise ValueError(f"variants: expected a table for each, found {tables!r}")
+    parts: dict[str, tuple[str, ...]] = {}
+    if "grid" in found:
+        if "variants" in found:
+            raise ValueError("grid: found beside variants; keep one of them")
+        tables, parts = _grid(found["grid"])
     claims = each(Claim.from_table, at_least=0)(found.get("claims", ()), "claims")
     found = {**found, **({"home": str(Path(home, str(found.get("home", ""))))} if home else {})}
     recipes = [_recipes(found, tables, use) for use in (False, True)][full]
+    parts = {name: parts[name] for name in recipes if name in parts}
+    wanted = wanted and [name for one in wanted for name in (_having(one, parts) or [one])]
     for stranger in (one for one in wanted or () if one not in recipes):
         raise ValueError(f"variants: {found['name']} has no {stranger!r}; {closest(stranger, recipes)}")
-    for named in (named for one in claims for named in (*one.variants, one.largest) if named):
-        if named not in tables:
-            raise ValueError(f"claims: there is no variant {named!r}; {closest(named, tables)}")
+    groups = _groups(parts)
+    for claim in claims:
+        of_groups = claim.kind == "log-error"
+        for named in (named for named in (*claim.variants, claim.largest) if named):
+            if named not in (groups if of_groups else tables):
+                what = "group of a grid" if of_groups else "variant"
+                raise ValueError(f"claims: there is no {what} {named!r}; {closest(named, groups or tables)}")
+    published = {name: _published(one, f"published.{name}") for name, one in found.get("published", {}).items()}
+    for stranger in (name for name in published if name not in groups):
+        raise ValueError(f"published: there is no group of a grid {stranger!r}; {closest(stranger, groups)}")
     kept = {name: recipe for name, recipe in recipes.items() if wanted is None or name in wanted}
     across = tuple(one for one in claims if one.kind != "above")
-    return Plan(found["name"], found.get("about", ""), kept, across, full=full, order=tuple(tables))
+    return Plan(
+        *(found["name"], found.get("about", ""), kept, across),
+        full=full,
+        order=tuple(tables),
+        groups=groups,
+        published=published,
+    )
 
 
 def laid_over(base: Mapping[str, Any], other: Any) -> dict[str, Any]:
@@ -162,9 +190,61 @@ def laid_over(base: Mapping[str, Any], other: Any) -> dict[str, Any]:
     return merged
 
 
+def _grid(axes: Any) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """The table of each combination of a grid, and the values that it combines."""
+    if not isinstance(axes, Mapping) or not all(isinstance(one, Mapping) and one for one in axes.values()) or not axes:
+        raise ValueError(f"grid: expected axes with a table for each value, found {axes!r}")
+    for axis, values in axes.items():
+        for value, own in values.items():
+            folder_name(value, f"grid.{axis}")
+            if not isinstance(own, Mapping):
+                raise ValueError(f"grid.{axis}.{value}: expected a table of what differs, found {own!r}")
+    tables, parts = {}, {}
+    for values in product(*axes.values()):
+        own = [axes[axis][value] for axis, value in zip(axes, values, strict=True)]
+        merged: dict[str, Any] = {}
+        for one in own:
+            merged = laid_over(merged, one)
+        flags = [flag(one.get("full_only", False), "grid.full_only") for one in own]
+        name = "-".join(values)
+        tables[name], parts[name] = merged | {"full_only": any(flags)}, values
+    return tables, parts
+
+
+def _having(value: str, parts: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The combinations that have a value."""
+    return [name for name, values in parts.items() if value in values]
+
+
+def _groups(parts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The combinations by the value of the first axis; all of them where there is only one axis.
+
+    >>> _groups({"a-x": ("a", "x"), "a-y": ("a", "y"), "b-x": ("b", "x")})
+    {'a': ('a-x', 'a-y'), 'b': ('b-x',)}
+    """
+    if any(len(values) == 1 for values in parts.values()):
+        return {"all": tuple(parts)}
+    firsts = dict.fromkeys(values[0] for values in parts.values())
+    return {first: tuple(name for name, values in parts.items() if values[0] == first) for first in firsts}
+
+
+def _published(found: Any, where: str) -> dict[str, Any]:
+    """Published numbers of a group: a source, the names of errors, and one number per error for each method."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{where}: expected a table of keys and values, found {found!r}")
+    columns = each(text)(found.get("columns"), f"{where}.columns")
+    values: dict[str, Any] = {"source": text(found.get("source"), f"{where}.source"), "columns": list(columns)}
+    for method, row in found.items():
+        if method not in values:
+            values[method] = list(each(number(-float("inf")))(row, f"{where}.{method}"))
+            if len(values[method]) != len(columns):
+                raise ValueError(f"{where}.{method}: expected {len(columns)} numbers, found {len(values[method])}")
+    return values
+
+
 def _recipes(found: Mapping[str, Any], tables: Mapping[str, Any], full: bool) -> dict[str, Recipe]:
     """The recipe of each variant, by default or in full."""
-    base = {key: value for key, value in found.items() if key not in ("variants", "full")}
+    base = {key: value for key, value in found.items() if key not in ("variants", "grid", "published", "full")}
     recipes = {}
     for name, own in tables.items():
         if name:

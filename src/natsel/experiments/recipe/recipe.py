@@ -49,6 +49,7 @@ TRAINING: dict[str, Check] = {
     "max_epochs": whole(1),
     "patience": whole(1),
     "optimiser": one_of("adam", "adamw", "sgd"),
+    "schedule": one_of("constant", "linear"),
     "validation_draws": whole(0),
 }
 """The keys of `[training]`: a preset, and fields of `natsel.models.Training` that differ from it."""
@@ -192,8 +193,10 @@ class Data(Table):
     A `file` is whatever `natsel.data.read_examples` reads, with its `labels`, `inputs`, `ids` and `regression` (and
     `size` for a folder of pictures); its test part is a share of it, so many rows, or another file. `given` is the
     fingerprint of what natsel.compare was handed. Counts may be lists, one number for each class of the set. `classes`
-    are new classes made of old ones, made after counting, or the names of the classes of a file; `standardise` gives
-    every feature mean 0 and deviation 1 over the pool; `transforms` change the pool.
+    are new classes made of old ones, made after counting, or the names of the classes of a file. `one_hot` are columns,
+    by number, that hold categories; `standardise` gives every feature mean 0 and deviation 1 over the pool, `squash`
+    then bends it within ±squash, and `standardise_labels` does the same to labels that are numbers, over the whole set.
+    `transforms` change the pool.
     """
 
     set: str = key(text, default="")
@@ -208,7 +211,10 @@ class Data(Table):
     validation: Counts = key(_counts(0), default=0)
     test: Counts | float | str = key(_test, default=None)
     seed: int = key(whole(0), default=0)
+    one_hot: tuple[int, ...] = key(each(whole(0)), default=())
     standardise: bool = key(flag, default=False)
+    squash: float = key(number(0), default=0.0)
+    standardise_labels: bool = key(flag, default=False)
     classes: dict[str, Any] | tuple[str, ...] | None = key(_classes, default=None)
     transforms: tuple[dict[str, Any], ...] = key(
         each(lambda value, key: kind_table(TRANSFORMS, value, key, whole_table=True), at_least=0), default=()
@@ -227,6 +233,8 @@ class Data(Table):
         of_files |= {"test": isinstance(made.test, float | str), "classes": isinstance(made.classes, tuple)}
         for name in (name for name, used in of_files.items() if used and not made.file):
             raise ValueError(f"{where}.{name}: found {found[name]!r}, which is for a file; take it out, or name a file")
+        if made.squash and not made.standardise:
+            raise ValueError(f"{where}.squash: found {made.squash:g} without standardise; add standardise = true")
         return made
 
     @property
@@ -259,12 +267,12 @@ class Initial(Table):
 class Recipe(Table):
     """An experiment: see the module. `candidates` is how many random points of the pool a round scores (None: all).
 
-    `targets` are levels of the metric that labels are counted to; `target_inputs` says for which inputs predictions are
-    wanted, where a method asks; `junk` says what becomes of points nobody can label: set aside ("reject"), or shown to
-    the model as belonging to no class ("expose"); `budget_counts` says whether the budget is one of "labels", which
-    junk costs nothing of, or of "queries", which it uses up; `claims` are what the runs are expected to show; `plugins`
-    are modules that bring methods and kinds of model of their own; `home` is the folder where relative paths start and
-    where modules may lie, that of the recipe's file.
+    `metric` is what curves show, `targets` are its levels that labels are counted to; `target_inputs` says for which
+    inputs predictions are wanted, where a method asks; `junk` says what becomes of points nobody can label: set aside
+    ("reject"), or shown to the model as belonging to no class ("expose"); `budget_counts` says whether the budget is
+    one of "labels", which junk costs nothing of, or of "queries", which it uses up; `claims` are what the runs are
+    expected to show; `plugins` are modules that bring methods and kinds of model of their own; `home` is the folder
+    where relative paths start and where modules may lie, that of the recipe's file.
 
     >>> found = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
     >>> Recipe.from_table(found).methods[0].label
@@ -279,6 +287,7 @@ class Recipe(Table):
     budget: int = key(whole(1))
     seeds: tuple[int, ...] = key(_seeds, default=(0, 1, 2), always=True)
     methods: tuple[Contender, ...] = key(each(Contender.from_table))
+    metric: str = key(text, default="")
     targets: tuple[float, ...] = key(each(number(0)), default=())
     candidates: int | None = key(either("all", whole(1)), default=None, always=True)
     initial: Initial = key(Initial.from_table, default=Initial(), always=True)

@@ -5,25 +5,32 @@ from html import escape
 from typing import Any
 
 from natsel.experiments.report import sections
+from natsel.experiments.report.group_section import group_section
 from natsel.experiments.report.page import outline, page
 from natsel.experiments.report.report import notes
 from natsel.experiments.results.claims import Verdicts, counted
 from natsel.experiments.results.experiment import Experiment
+from natsel.experiments.results.log_errors import Group
 from natsel.experiments.results.summary import headline
 
 Section = tuple[str, str, str]
 """Anchor, heading, content."""
 
 
-def plan_page(document: Mapping[str, Any], experiments: Mapping[str, Experiment], verdicts: Verdicts) -> str:
-    """The page of several variants as HTML; `document` is what `plan.json` holds."""
+def plan_page(
+    document: Mapping[str, Any],
+    experiments: Mapping[str, Experiment],
+    verdicts: Verdicts,
+    groups: Sequence[Group] = (),
+) -> str:
+    """The page of several variants as HTML; `document` is what `plan.json` holds, `groups` what they say together."""
     methods = list(dict.fromkeys(method for one in experiments.values() for method in one.methods))
     places = sections.places_of(methods)
     facts = (
         f'<dl class="facts"><div><dt>variants</dt><dd>{len(experiments)}</dd></div>'
         f"<div><dt>methods</dt><dd>{len(methods)}</dd></div></dl>"
     )
-    parts = []
+    parts = [(f"group-{one.name}", f"All of {one.name}", group_section(one, experiments, places)) for one in groups]
     for name, experiment in experiments.items():
         own = {method: places[method] for method in methods if method in experiment.methods}
         link = f'<a href="{escape(name)}/report.html">The whole report of {escape(name)}</a>'

@@ -7,6 +7,8 @@
     above     median over seeds of (metric of one method − metric of another), seed by seed, larger than the margin
     gap       that median is larger in one variant than in every other
     falls     the method's median falls from each variant to the next
+    log-error the method's mean ln(error) is below that of another, over all data sets of a group of variants (see
+              `natsel.experiments.results.log_errors`); `variants` names groups, or all are meant
 
 `at` says where curves are compared: at so many labels, over [from, to], at the "end", or over "all" of them. `margin`
 is the least difference that counts (below 0: "not worse by more"); `variants` are the variants that it is about.
@@ -30,7 +32,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Verdicts = Sequence[Mapping[str, Any]]
 """Verdicts as plain values, which is how files hold them: see `ClaimVerdict.as_dict`."""
 
-_NEEDS = {"above": {"than"}, "gap": {"than", "largest"}, "falls": set()}
+_NEEDS = {"above": {"than"}, "gap": {"than", "largest"}, "falls": set(), "log-error": {"than"}}
 """The kinds of claims, and which keys of a comparison each needs."""
 
 
@@ -73,6 +75,10 @@ class Claim(Table):
                 raise ValueError(f"{where}.{name}: the recipe does not say; add it")
             if getattr(made, name) and name not in _NEEDS[made.kind]:
                 raise ValueError(f"{where}.{name}: a claim of kind {made.kind!r} takes none; take it out")
+        if made.kind == "log-error" and "at" in found:
+            raise ValueError(f"{where}.at: a claim of kind 'log-error' is about all rounds; take it out")
+        if made.kind == "log-error" and is_share(made.metric):
+            raise ValueError(f"{where}.metric: 'log-error' speaks of an error, found {made.metric!r}; name one: rmse")
         return made
 
 
@@ -111,9 +117,20 @@ def judged(claims: Sequence[Claim], experiment: Experiment) -> list[ClaimVerdict
     return [_above(claim, experiment) for claim in claims if claim.kind == "above"]
 
 
-def judged_across(claims: Sequence[Claim], experiments: Mapping[str, Experiment]) -> list[ClaimVerdict]:
-    """The verdict of each claim that compares variants, in the order of the variants."""
-    return [(_gap if claim.kind == "gap" else _falls)(claim, experiments) for claim in claims if claim.kind != "above"]
+def judged_across(
+    claims: Sequence[Claim],
+    experiments: Mapping[str, Experiment],
+    groups: Mapping[str, Sequence[str]] | None = None,
+) -> list[ClaimVerdict]:
+    """The verdict of each claim that compares variants, in the order of the variants; `groups` are those of a grid."""
+    found = []
+    for claim in (one for one in claims if one.kind != "above"):
+        if claim.kind == "log-error":
+            wanted = {name: group for name, group in (groups or {}).items() if name in (claim.variants or groups or ())}
+            found += [_log_error(claim, name, group, experiments) for name, group in wanted.items()]
+        else:
+            found.append((_gap if claim.kind == "gap" else _falls)(claim, experiments))
+    return found
 
 
 def counted(verdicts: Verdicts) -> str:
@@ -231,6 +248,26 @@ def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
     )
     falls = bool((steps < -claim.margin).all())
     return ClaimVerdict(claim.claim, claim.says, falls, evidence, numbers={"medians": medians})
+
+
+def _log_error(claim: Claim, name: str, group: Sequence[str], experiments: Mapping[str, Experiment]) -> ClaimVerdict:
+    from natsel.experiments.results.log_errors import difference, interval, log_errors, signed  # waits for torch
+
+    known = {variant: experiments[variant] for variant in group if variant in experiments}
+    of_both = [log_errors(known, method, claim.metric) for method in (claim.method, claim.than)]
+    found = difference(*of_both)
+    if found is None or set(found.by_set) != set(group):
+        missing = f"not all of {len(group)} data sets have runs of both {claim.method} and {claim.than} to the end"
+        return ClaimVerdict(claim.claim, claim.says, None, missing, name)
+    evidence = (
+        f"ln({claim.metric}) of {claim.method} minus {claim.than}: {signed(found.mean)}"
+        f"{interval(found.over_seeds, ', 95 % interval over seeds ')}"
+        f"{interval(found.over_sets, ', over data sets ')}; below 0 on {found.below} of {len(found.by_set)} data sets"
+        f" ({found.pairs} pairs of runs)"
+    )
+    ends = {name: one and [one.low, one.high] for name, one in vars(found).items() if name.startswith("over_")}
+    numbers = {"difference": found.mean, "pairs": found.pairs, "by_set": found.by_set, **ends}
+    return ClaimVerdict(claim.claim, claim.says, found.mean < -claim.margin, evidence, name, numbers)
 
 
 def _place(claim: Claim) -> str:

@@ -6,7 +6,7 @@ folder/<variant>/experiment.json     the numbers of one experiment; beside it it
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from natsel.experiments.report.report import report
 from natsel.experiments.results.claims import Claim, Verdicts, counted, judged_across
 from natsel.experiments.results.experiment import Experiment
 from natsel.experiments.results.from_journals import read_experiment
+from natsel.experiments.results.log_errors import Group, group_of
 from natsel.experiments.results.summary import Row, headline, table
 from natsel.experiments.running.data_source import Given
 from natsel.experiments.running.folder import read_plan, write_json
@@ -37,12 +38,14 @@ class Published:
     experiment: Experiment | None = None
     variants: Mapping[str, "Published"] = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)
+    groups: Sequence[Group] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
         found: dict[str, Any] = {"name": self.name, "sentence": self.sentence, "report": str(self.page)}
         found |= {} if self.experiment is None else _numbers(self.experiment)
         found |= {"claims": [dict(one) for one in self.claims]}
+        found |= {"groups": {one.name: one.as_dict() for one in self.groups}} if self.groups else {}
         found |= {"variants": {name: one.as_dict() for name, one in self.variants.items()}} if self.variants else {}
         return found | ({"findings": dict(self.findings)} if self.findings else {})
 
@@ -68,13 +71,23 @@ def publish(
     if "" in variants:
         return variants[""]
     experiments = {name: one.experiment for name, one in variants.items() if one.experiment is not None}
-    across = judged_across([Claim.from_table(one) for one in document.get("claims", ())], experiments)
+    of_grid: dict[str, Any] = document.get("groups", {})
+    across = judged_across([Claim.from_table(one) for one in document.get("claims", ())], experiments, of_grid)
+    found = (
+        group_of(
+            name,
+            {one: experiments[one] for one in names if one in experiments},
+            document.get("published", {}).get(name),
+        )
+        for name, names in of_grid.items()
+    )
+    groups = [one for one in found if one is not None]
     own = [{**claim, "where": name} for name, one in variants.items() for claim in one.claims]
     verdicts = [*(one.as_dict() for one in across), *own]
-    _write(page, plan_page(document, experiments, verdicts))
+    _write(page, plan_page(document, experiments, verdicts, groups))
     write_json(folder / "claims.json", verdicts)
     sentence = counted(verdicts) if verdicts else "\n".join(f"{name}: {one.sentence}" for name, one in variants.items())
-    return Published(document["name"], page, sentence, verdicts, variants=variants)
+    return Published(document["name"], page, sentence, verdicts, variants=variants, groups=groups)
 
 
 def _publish_experiment(folder: Path, page: Path, given: Given | None) -> Published:

@@ -17,6 +17,7 @@ import numpy as np
 from natsel.data import Examples, Pool
 from natsel.experiments.recipe.recipe import GIVEN, Counts, Recipe
 from natsel.experiments.running.data_source import Array, Given, load_data
+from natsel.experiments.running.table_scales import scaled
 from natsel.models.kinds import DataFacts, kind_called
 from natsel.seeds import derive
 
@@ -73,8 +74,7 @@ def build_data(recipe: Recipe, given: Given | None = None) -> Setting:
     chosen = np.sort(np.concatenate([start, _pool_rows(recipe, data.train, start, rest)]))
     examples = replace(data.train[chosen], masks={"row": chosen})
     parts: dict[str, Any] = {"pool": examples, "validation": validation, "test": test, "targets": targets}
-    if recipe.data.standardise:
-        parts = _standardised(parts, data.kind)
+    parts |= scaled(parts, recipe.data, data.kind, [data.train.labels, data.test.labels])
     if isinstance(recipe.data.classes, dict):
         parts = _regrouped(parts, recipe.data.classes)
     examples = _transformed_all(recipe, parts["pool"])
@@ -254,20 +254,6 @@ def _pool_rows(recipe: Recipe, train: Examples, start: Array, rest: Array) -> Ar
             f" beside {beside} for validation and targets; ask for fewer"
         )
     return rest[:count]
-
-
-def _standardised(parts: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Every feature with mean 0 and deviation 1 over the pool; features that never vary stay at 0."""
-    if kind != "table":
-        raise ValueError(f"data.standardise: {kind} data keep their scale, networks know it; take it out")
-    pool = np.asarray(parts["pool"].inputs, dtype=np.float64)
-    mean_D, std_D = pool.mean(0), pool.std(0)
-    std_D[std_D == 0] = 1.0
-
-    def scaled(part: Examples) -> Examples:
-        return replace(part, inputs=((np.asarray(part.inputs) - mean_D) / std_D).astype(np.float32))
-
-    return {name: None if part is None else scaled(part) for name, part in parts.items()}
 
 
 def _regrouped(parts: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:

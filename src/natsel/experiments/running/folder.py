@@ -19,7 +19,7 @@ from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.data_source import data_files, fingerprints
 from natsel.provenance import versions
 
-_FREE = ("home", "name", "about", "methods", "seeds", "targets", "budget", "device", "claims")
+_FREE = ("home", "name", "about", "methods", "seeds", "metric", "targets", "budget", "device", "claims")
 _PATHS = ("file", "test", "labels", "ids")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
+from natsel.experiments.recipe.checks import closest
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import GIVEN, Recipe
 from natsel.experiments.running.build import Setting, build_data, build_model, initial_ids
@@ -41,6 +42,7 @@ class Runner:
         self.setting = build_data(recipe, given)
         _check_sizes(recipe, self.setting)
         _check_targets(recipe, self.setting)
+        _check_metric(recipe, self.setting)
         kind = recipe.model["kind"]
         if kind != GIVEN and "network" in kind_called(kind).options:  # networks take their inputs from any device
             self.setting = self.setting.on(device)
@@ -161,6 +163,15 @@ def _check_sizes(recipe: Recipe, setting: Setting) -> None:
             f"budget: expected more than the {start} labels of initial.{how} and at most the {len(setting.ids)} rows"
             f" of the pool, found {recipe.budget}"
         )
+
+
+def _check_metric(recipe: Recipe, setting: Setting) -> None:
+    """Refuse a metric that is not measured."""
+    from natsel.evaluation.of_belief import METRICS
+
+    known = METRICS[setting.regression]
+    if recipe.metric and recipe.metric not in known:
+        raise ValueError(f"metric: {recipe.metric!r} is not measured; {closest(recipe.metric, known)}")
 
 
 def _check_targets(recipe: Recipe, setting: Setting) -> None:

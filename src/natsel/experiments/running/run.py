@@ -147,6 +147,7 @@ def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, repo
             begun = [one for one in plan.order if one in before or one == name]  # as in the file, whichever ran first
             about = {"name": plan.name, "about": plan.about, "full": plan.full, "variants": begun}
             about |= {"claims": [one.as_table() for one in plan.claims], "command": list(command)}
+            about |= {"groups": plan.groups, "published": plan.published} if plan.groups else {}
             write_json(folder / "plan.json", about | {"versions": versions()})
             noted = True
         report(event)

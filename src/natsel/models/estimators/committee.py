@@ -1,7 +1,8 @@
 """Committees: which parts of a fitted scikit-learn estimator are its draws, and what each of them predicts.
 
     forest, bagging, voting    each tree or member is one draw (voting weights become weights of draws)
-    anything else              the estimator itself, one draw
+    anything else              the estimator itself, one draw; boosted trees may be cut into several
+                               (natsel.models.estimators.virtual_ensemble)
 
 The members of a committee are fixed functions, so their draws are consistent by construction. Members number their
 classes by position in the committee's own list; `classes` undoes that.
@@ -9,7 +10,7 @@ classes by position in the committee's own list; `classes` undoes that.
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,8 @@ class Committee:
         return prepared_n if self.columns is None else prepared_n[:, self.columns[k]]
 
 
-def committee_of(fitted: Any) -> Committee:
-    """The draws inside a fitted estimator.
+def committee_of(fitted: Any, alone: Callable[[Any], Committee] | None = None) -> Committee:
+    """The draws inside a fitted estimator; `alone` says what becomes of one that is no committee (one draw).
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> len(committee_of(RandomForestClassifier(7).fit([[0.0], [1.0]], [0, 1])))
@@ -73,7 +74,8 @@ def committee_of(fitted: Any) -> Committee:
     """
     fitted = getattr(fitted, "best_estimator_", fitted)
     if isinstance(fitted, Pipeline):
-        return _behind_steps(fitted[:-1], committee_of(fitted[-1])) if len(fitted) > 1 else committee_of(fitted[-1])
+        last = committee_of(fitted[-1], alone)
+        return _behind_steps(fitted[:-1], last) if len(fitted) > 1 else last
     classes = getattr(fitted, "classes_", None)
     if isinstance(fitted, BaseForest):
         bootstrapped = fitted.bootstrap and hasattr(fitted, "estimators_samples_")
@@ -96,7 +98,7 @@ def committee_of(fitted: Any) -> Committee:
         kept = [member != "drop" for _, member in fitted.estimators]
         weights = None if fitted.weights is None else np.asarray(fitted.weights, dtype=np.float64)[kept]
         return Committee(fitted.estimators_, classes=classes, weights=weights)
-    return Committee([fitted])
+    return Committee([fitted]) if alone is None else alone(fitted)
 
 
 def is_committee(estimator: Any) -> bool:
@@ -161,14 +163,7 @@ def _is(says: Callable[[Any], bool], estimator: Any, kind: str) -> bool:
 
 def _behind_steps(steps: Pipeline, committee: Committee) -> Committee:
     """A committee whose inputs pass through the fitted steps of a pipeline first."""
-    return Committee(
-        committee.members,
-        prepare=lambda inputs: committee.prepare(steps.transform(inputs)),
-        classes=committee.classes,
-        columns=committee.columns,
-        samples=committee.samples,
-        weights=committee.weights,
-    )
+    return replace(committee, prepare=lambda inputs: committee.prepare(steps.transform(inputs)))
 
 
 def _as_float32(inputs: Any) -> Any:

@@ -8,13 +8,20 @@ A data frame reaches the estimator as a data frame, with the names, types and ca
 
 `members=20` turns any estimator into a committee: each member is fitted to a bootstrap of the examples, to which one
 example of every class that got lost is added, so that all members know all classes and still differ when each class
-has a single label. Members as draws of regressors: Kirsch 2023, black-box batch active learning.
+has a single label. `virtual=20` makes a committee of one model of boosted trees, by what it says after fewer of them.
+`weigh_members=True` weighs the members of a regressor by how likely they make labels that none was fitted to:
+
+    w_k ∝ exp(−½ Σ_n residual_nk²/σ²)          over the validation examples
+
+docs/theory/black-box.md; Kirsch 2023, black-box batch active learning.
 """
 
 import contextlib
 import copy
+import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +47,7 @@ from natsel.models.estimators.committee import (
     regresses,
 )
 from natsel.models.estimators.renumbered import Renumbered
+from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemble, has_stages, virtual_ensemble
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_as_given
@@ -54,10 +62,12 @@ class Sklearn:
     """A scikit-learn classifier or regressor as a model that believes.
 
     `estimator` is never changed: every fit clones it, and every `random_state` inside the clone follows from the seed.
-    `members` bags it into a committee. `smoothing` mixes that much of the uniform distribution into each prediction:
-    0 keeps the exact zeros of a tree's leaves, which make a missed label infinitely unlikely; 0.01 ends that. Inputs
-    are flattened and images scaled to [0, 1]; texts are passed on as they are, for pipelines that start with a
-    vectoriser, and so are data frames, for pipelines and boosted trees that know columns by name and type.
+    `members` bags it into a committee. `virtual` cuts boosted trees into so many members, or fewer where there are not
+    trees enough: scikit-learn, LightGBM, XGBoost, CatBoost. `weigh_members` weighs the members of a regressor by the
+    validation examples, which every fit then needs. `smoothing` mixes that much of the uniform distribution into each
+    prediction: 0 keeps the exact zeros of a tree's leaves, which make a missed label infinitely unlikely; 0.01 ends
+    that. Inputs are flattened and images scaled to [0, 1]; texts are passed on as they are, for pipelines that start
+    with a vectoriser, and so are data frames, for pipelines and boosted trees that know columns by name and type.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> labelled = Examples(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1]))
@@ -67,7 +77,15 @@ class Sklearn:
 
     consistent_draws = True
 
-    def __init__(self, estimator: Any, *, members: int | None = None, smoothing: float = 0.0) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        members: int | None = None,
+        smoothing: float = 0.0,
+        virtual: int | None = None,
+        weigh_members: bool = False,
+    ) -> None:
         if not (hasattr(estimator, "get_params") and hasattr(estimator, "fit") and hasattr(estimator, "predict")):
             raise ValueError(
                 f"estimator: expected a scikit-learn classifier or regressor, found {_named(estimator)};"
@@ -79,18 +97,32 @@ class Sklearn:
             raise ValueError(f"members: a committee needs at least 2, found {members}; leave it out for one model")
         if not 0 <= smoothing < 1:
             raise ValueError(f"smoothing: must be at least 0 and below 1, found {smoothing}; 0.01 is plenty")
+        if virtual is not None:
+            _check_virtual(estimator, virtual, members)
         self.estimator = estimator
         self.members = members
         self.smoothing = smoothing
+        self.virtual = virtual
+        self.weigh_members = weigh_members
         self.regression = not classifies(estimator)
         if self.regression and not regresses(estimator):
             raise ValueError(f"estimator: {_named(estimator)} neither classifies nor regresses; pass one that does")
+        if weigh_members and not self.regression:
+            raise ValueError(
+                f"weigh_members: it is for regressors, found {_named(estimator)}; for classes use"
+                " belief.condition(points, labels)"
+            )
         self._committee: Committee | None = None
 
     def fit(
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
-        """Fit afresh; `validation` only serves a regressor's noise."""
+        """Fit afresh; `validation` only serves a regressor's noise and the weights of its members."""
+        if self.weigh_members and (validation is None or len(validation) == 0):
+            raise ValueError(
+                "validation: members are weighed by labels that none of them was fitted to, found none; pass validation"
+                " examples, or leave weigh_members out"
+            )
         inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
         self._features = inputs_N.names if isinstance(inputs_N, FrameRows) else np.shape(inputs_N)[1:]
         self._frame = isinstance(inputs_N, FrameRows)
@@ -100,15 +132,36 @@ class Sklearn:
         if self.regression:
             held_out = list(self._held_out(committee, inputs_N, labels_N, validation, seed))
             self._variance = noise_variance(held_out, labels_N)
-        self._draws_id = _draws_id(self.estimator, self.members, seed, inputs_N, labels_N)
+        self._log_likelihood_K: Tensor | None = None
+        if self.weigh_members:
+            (residuals_V_K,) = held_out
+            belief = GaussianSamples(-residuals_V_K, self._variance)
+            self._log_likelihood_K = belief.log_likelihood(np.arange(len(belief)), np.zeros(len(belief)))
+        self._draws_id = _draws_id(self.estimator, self.members, self.virtual, seed, inputs_N, labels_N)
         self._committee = committee
         return self
 
     def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
         """One row per input, one draw per member."""
-        committee = self._committee
-        if committee is None:
+        belief = self._predicted(self._fitted_committee(), inputs, progress)
+        if isinstance(belief, GaussianSamples) and self._log_likelihood_K is not None:
+            return belief.reweighted(self._log_likelihood_K)
+        return belief
+
+    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """What labels are expected: what is believed, but of boosted trees the whole model, as it is its best guess."""
+        committee = self._fitted_committee()
+        if not isinstance(committee, VirtualEnsemble) or self.weigh_members:
+            takes = "progress" in inspect.signature(self.believe).parameters  # a class that derives may not
+            return self.believe(inputs, **({"progress": progress} if takes else {}))
+        return self._predicted(replace(committee, members=committee.members[-1:]), inputs, progress)
+
+    def _fitted_committee(self) -> Committee:
+        if self._committee is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
+        return self._committee
+
+    def _predicted(self, committee: Committee, inputs: Any, progress: Progress | None) -> Belief:
         inputs, count = by_position(inputs), len(inputs)
 
         def predicted(part: slice) -> Tensor:
@@ -157,7 +210,7 @@ class Sklearn:
     def _fitted(self, inputs_N: Any, labels_N: Array, seed: int, progress: Progress | None = None) -> Committee:
         if self.members is None:
             fitted = self._fit_one(inputs_N, labels_N, seed)
-            committee = committee_of(fitted)
+            committee = committee_of(fitted, None if self.virtual is None else self._virtual)
             if len(committee) == 1 and not (self.regression or hasattr(fitted, "predict_proba")):
                 raise ValueError(
                     f"estimator: {_named(self.estimator)} has no predict_proba; pass members=20 for a committee that"
@@ -173,15 +226,16 @@ class Sklearn:
                 progress(k + 1, self.members)
         return Committee(members, samples=samples)
 
+    def _virtual(self, fitted: Any) -> Committee:
+        if isinstance(fitted, DummyClassifier):  # the only class so far, of which nothing was boosted
+            return Committee([fitted])
+        return virtual_ensemble(fitted, self.virtual or 1)
+
     def _fit_one(self, inputs_N: Any, labels_N: Array, seed: int) -> Any:
         rows_N = inputs_N.frame if isinstance(inputs_N, FrameRows) else inputs_N
-        if isinstance(inputs_N, FrameRows) and (library := crashes_on(self.estimator, inputs_N)):
-            raise ValueError(
-                f"estimator: {library} ends the process when it reads texts or categories of polars; pass"
-                " frame.to_pandas()"
-            )
+        self.refuse_crash(inputs_N)
         try:
-            return self._seeded(seed).fit(rows_N, labels_N)
+            return self.seeded(seed).fit(rows_N, labels_N)
         except MemoryError:
             raise
         except Exception as reason:  # libraries have errors of their own
@@ -190,14 +244,22 @@ class Sklearn:
                 return DummyClassifier().fit(rows_N, labels_N)
             if not self.regression and present[-1] >= len(present) and not is_committee(self.estimator):
                 with contextlib.suppress(Exception):  # the first reason tells more
-                    return Renumbered(present, self._seeded(seed).fit(rows_N, np.searchsorted(present, labels_N)))
+                    return Renumbered(present, self.seeded(seed).fit(rows_N, np.searchsorted(present, labels_N)))
             said = " ".join(str(reason).split()) or type(reason).__name__
             raise ValueError(
                 f"estimator: {_named(self.estimator)} cannot be fitted to these {len(labels_N)} examples ({said});"
                 f" {self._remedy(inputs_N, labels_N, seed)}"
             ) from reason
 
-    def _seeded(self, seed: int) -> Any:
+    def refuse_crash(self, inputs_N: Any) -> None:
+        """Raise a ValueError where the estimator would end the process when it reads these inputs."""
+        if isinstance(inputs_N, FrameRows) and (library := crashes_on(self.estimator, inputs_N)):
+            raise ValueError(
+                f"estimator: {library} ends the process when it reads texts or categories of polars; pass"
+                " frame.to_pandas()"
+            )
+
+    def seeded(self, seed: int) -> Any:
         """A copy of the estimator, not fitted, all of its random states from the seed."""
         try:
             estimator = sklearn.base.clone(self.estimator)
@@ -213,7 +275,7 @@ class Sklearn:
             many = np.tile(np.arange(len(labels_N)), _COPIES)
             rows_M = inputs_N[many].frame if isinstance(inputs_N, FrameRows) else inputs_N[many]
             with contextlib.suppress(Exception):
-                self._seeded(seed).fit(rows_M, labels_N[many])
+                self.seeded(seed).fit(rows_M, labels_N[many])
                 return f"label more, or {bagging}" if bagging else "label more"
         if isinstance(inputs_N, FrameRows):
             kinds = inputs_N.kinds
@@ -236,21 +298,26 @@ class Sklearn:
         elif len(labels_N) > 1:
             folds = KFold(min(_FOLDS, len(labels_N)), shuffle=True, random_state=derive(seed, "folds") % 2**31)
             for rest, fold in folds.split(labels_N):
-                there = self._fitted(inputs_N[rest], labels_N[rest], derive(seed, "fold"))
+                try:
+                    there = self._fitted(inputs_N[rest], labels_N[rest], derive(seed, "fold"))
+                except TooFewTrees:  # fewer labels than in the fit: what there are shows the noise
+                    there = committee_of(self._fit_one(inputs_N[rest], labels_N[rest], derive(seed, "fold")))
                 yield labels_N[fold][:, None] - there.means(self._as_fitted(inputs_N[fold]))
 
 
 def noise_variance(held_out: list[Array], labels_N: Array) -> float:
     """The σ² that makes held-out labels likeliest: argmax Σ_n log mean_k N(residual_nk; 0, σ²), by EM.
 
-    Members that saw a label have NaN for its residual. One member: its mean squared residual. Kept above a millionth
-    of the labels' variance, so that a perfect fit stays a distribution.
+    A residual is NaN where the member saw the label, or where a part has fewer members than another. One member: its
+    mean squared residual. Kept above a millionth of the labels' variance, so that a perfect fit stays a distribution.
 
     >>> float(noise_variance([np.array([[1.0], [-3.0]])], np.array([0.0, 1.0])))
     5.0
     """
     spread = float(np.var(labels_N))
-    squares_N_K = np.concatenate([residuals**2 for residuals in held_out]) if held_out else np.empty((0, 1))
+    most = max((residuals.shape[1] for residuals in held_out), default=1)
+    squares = [np.pad(part**2, ((0, 0), (0, most - part.shape[1])), constant_values=np.nan) for part in held_out]
+    squares_N_K = np.concatenate(squares) if squares else np.empty((0, 1))
     squares_N_K = squares_N_K[~np.isnan(squares_N_K).all(1)]
     if len(squares_N_K) == 0:  # nothing was held out: all that labels vary by may be noise
         return spread or 1.0
@@ -297,14 +364,31 @@ def _rows(inputs: Any) -> Any:
     return inputs if isinstance(inputs, FrameRows) else rows_as_given(inputs)
 
 
-def _draws_id(estimator: Any, members: int | None, seed: int, inputs_N: Any, labels_N: Array) -> str:
+def _check_virtual(estimator: Any, virtual: Any, members: int | None) -> None:
+    if isinstance(virtual, bool) or not isinstance(virtual, int) or virtual < 2:
+        raise ValueError(f"virtual: expected a number of members from 2 on, found {virtual!r}; 20 is usual")
+    if members is not None:
+        raise ValueError(
+            f"virtual: found with members={members}, and a committee is made in one way; leave one of them out"
+        )
+    if not has_stages(estimator):
+        raise ValueError(
+            f"virtual: {_named(estimator)} has no stages to cut off; pass boosted trees such as"
+            " sklearn.ensemble.HistGradientBoostingRegressor(), or use members=20"
+        )
+
+
+def _draws_id(
+    estimator: Any, members: int | None, virtual: int | None, seed: int, inputs_N: Any, labels_N: Array
+) -> str:
     """A name for the fitted parameters, from everything that decides them."""
     settings = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items(), key=lambda item: item[0])))
     if isinstance(inputs_N, FrameRows):
         content = kind_of(inputs_N).encode() + digests_of(inputs_N).tobytes()
     else:
         content = repr(inputs_N.tolist()).encode() if inputs_N.dtype.kind == "O" else inputs_N.tobytes()
-    return f"sklearn:{fingerprint((settings, members, seed, inputs_N.shape), content, labels_N.tobytes())}"
+    how = (settings, members, seed, inputs_N.shape, *(() if virtual is None else ("virtual", virtual)))
+    return f"sklearn:{fingerprint(how, content, labels_N.tobytes())}"
 
 
 def _named(estimator: Any) -> str:

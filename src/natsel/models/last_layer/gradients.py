@@ -7,8 +7,9 @@
     H = Σ_train Vᵀ V + λ I                      always from the expected rows, in the sketch where there is one
 
 Believes `natsel.FisherRows`. Rows of P weights are N·R·P numbers, so networks of more than q weights are sketched to q
-columns unless told otherwise, with the same projection for training set, pool and targets.
-docs/theory/weight-space.md, 3, 4 and 8.
+columns unless told otherwise, with the same projection for training set, pool and targets. `Sketch(q, "products")` of a
+network of linear layers never makes a gradient: it is made of what layers see and of gradients in their outputs.
+docs/theory/weight-space.md, 3, 4 and 8; docs/theory/black-box.md.
 """
 
 from typing import Any, Literal, Self, get_args
@@ -23,6 +24,7 @@ from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
 from natsel.memory import require
 from natsel.models.fingerprints import fingerprint, weights_fingerprint
+from natsel.models.last_layer.layer_sketch import layer_sketch_rows
 from natsel.models.last_layer.per_example import gradient_rows, learnable
 from natsel.models.last_layer.sketch import Sketch
 from natsel.models.networks.architectures import copied
@@ -148,7 +150,9 @@ class Gradients:
         self._weights = sum(parameter.numel() for parameter in parameters.values())
         # As many columns as weights or more would add noise and save nothing.
         sketch = self.sketch if self.sketch is not None and self._weights > self.sketch.columns else None
-        self._project = None if sketch is None else sketch.projector(self._weights, self.device)
+        by_layer = sketch is not None and sketch.entries == "products"
+        self._by_layer = sketch if by_layer else None
+        self._project = None if sketch is None or by_layer else sketch.projector(self._weights, self.device)
         rows_T_R_P = self._rows(module, labelled.inputs, "expected", None)
         squared_norm = sum(float(parameter.detach().double().square().sum()) for parameter in parameters.values())
         found = posterior(RowFactors(rows_T_R_P), self.prior_precision, squared_norm, self.structure, self.rank)
@@ -160,13 +164,15 @@ class Gradients:
     def _rows(self, module: nn.Module, inputs: Any, labels: Any, progress: Progress | None) -> Tensor:
         outputs_N_C, kind = self._curvature(module, inputs, labels)
         rows = 1 if kind == "row" else outputs_N_C.shape[1]
+        roots = lambda part: root(outputs_N_C[part], kind)  # noqa: E731
+        if self._by_layer is not None:
+            return layer_sketch_rows(module, inputs, roots, rows, self._by_layer, self.device, progress=progress)
         if self._project is None:
             require(
                 4 * len(inputs) * rows * self._weights,
                 f"sketch: {len(inputs)} inputs × {rows} rows × {self._weights} weights",
                 "pass sketch=512, freeze all but the last layers",
             )
-        roots = lambda part: root(outputs_N_C[part], kind)  # noqa: E731
         return gradient_rows(module, inputs, roots, rows, self.device, project=self._project, progress=progress)
 
     def _curvature(self, module: nn.Module, inputs: Any, labels: Any) -> tuple[Tensor, Kind]:

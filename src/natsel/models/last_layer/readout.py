@@ -1,6 +1,7 @@
 """The last layer of a network, or all of a linear model: features in, outputs z = W x out.
 
     x = [features; 1] where there is a bias,     W: [C × D], its bias the last column
+    x = [scale · features; bias gain]            of a ScaledLinear layer (neural tangent parametrisation)
 
 Features are what the last linear layer of a forward pass is called with, caught by a hook, in chunks. Outputs are
 computed from them in float64, so what follows that layer must not change predictions: nothing, or a log-softmax.
@@ -18,10 +19,13 @@ from torch import Tensor, nn
 from natsel.memory import chunked
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import reader_of, shapes_explained
+from natsel.models.networks.ntk import ScaledLinear
 from natsel.models.networks.outputs import Outputs
 from natsel.models.networks.prediction import bytes_of
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_of
+
+LinearLayer = nn.Linear | ScaledLinear
 
 Reader = Callable[[Any, Progress | None], Tensor]
 """Inputs → features_N_D, with the constant 1 as the last where the layer has a bias."""
@@ -90,7 +94,7 @@ def readout_of_module(module: nn.Module, inputs: Any, device: torch.device) -> R
             module(tensor_of(part).clone())  # a module may work in place
             if progress:
                 progress(part.stop, len(inputs))
-            return seen[-1] if layer.bias is None else _with_constant(seen[-1])
+            return seen_by_weights(layer, seen[-1])
 
         try:
             with torch.no_grad(), evaluating(module):
@@ -99,6 +103,17 @@ def readout_of_module(module: nn.Module, inputs: Any, device: torch.device) -> R
             hook.remove()
 
     return Readout(read, weight_C_D)
+
+
+def seen_by_weights(layer: LinearLayer, inputs_n_D: Tensor) -> Tensor:
+    """x with z = W x, from what a layer is called with: scaled as it scales, what its bias is multiplied with last.
+
+    >>> seen_by_weights(nn.Linear(1, 1), torch.zeros(1, 1)).tolist()
+    [[0.0, 1.0]]
+    """
+    if isinstance(layer, ScaledLinear):
+        return _with_constant(inputs_n_D * layer.scale, layer.bias_gain)
+    return inputs_n_D if layer.bias is None else _with_constant(inputs_n_D)
 
 
 def readout_of_estimator(estimator: Any, inputs: Any, classes: int | None) -> Readout:
@@ -158,14 +173,14 @@ def _check_probabilities(readout: Readout, estimator: Any, inputs: Any, seen_c: 
         )
 
 
-def _last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[nn.Linear, int]:
+def _last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[LinearLayer, int]:
     """The layer, and the bytes that a forward pass takes for one input."""
-    calls: list[tuple[nn.Linear, Tensor, Tensor]] = []
+    calls: list[tuple[LinearLayer, Tensor, Tensor]] = []
     inputs_2 = reader_of(module, inputs, device)(slice(0, 2))
     hooks = [
         part.register_forward_hook(lambda layer, given, output: calls.append((layer, given[0], output)))
         for part in module.modules()
-        if isinstance(part, nn.Linear)
+        if isinstance(part, LinearLayer)
     ]
     try:
         with torch.no_grad(), evaluating(module), shapes_explained(module, inputs_2):
@@ -198,5 +213,5 @@ def _same_predictions(outputs_n_C: Any, own_n_C: Tensor) -> bool:
     return normalised and torch.allclose(outputs_n_C, own_n_C.log_softmax(-1), rtol=1e-4, atol=1e-4)
 
 
-def _with_constant(features_n_D: Tensor) -> Tensor:
-    return torch.cat([features_n_D, features_n_D.new_ones(len(features_n_D), 1)], 1)
+def _with_constant(features_n_D: Tensor, constant: float = 1.0) -> Tensor:
+    return torch.cat([features_n_D, features_n_D.new_full((len(features_n_D), 1), constant)], 1)

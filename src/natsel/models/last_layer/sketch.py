@@ -1,6 +1,8 @@
 """Random sketches: P weights mixed into q columns so that products of rows stay right on average.
 
     rows' = rows Π/√q,   E[Π Πᵀ/q] = I          Π: signs ±1 (Rademacher) or Gaussian numbers, [P × q]
+    products   Π = sign of the weight's output × sign of its input: linear layers alone, far less work
+               (natsel.models.last_layer.layer_sketch)
 
 Π is made in blocks of weights, each from (seed, block) alone: it is the same for training set, pool and targets,
 whatever the device and the chunks, and is never held whole where that would take much memory.
@@ -18,7 +20,7 @@ from torch import Tensor
 from natsel.memory import memory_budget
 from natsel.seeds import derive
 
-Entries = Literal["rademacher", "gaussian"]
+Entries = Literal["rademacher", "gaussian", "products"]
 
 _BLOCK = 4096  # weights; part of what decides the numbers, so never changed by memory
 
@@ -41,18 +43,30 @@ class Sketch:
         if isinstance(self.columns, bool) or not isinstance(self.columns, int) or self.columns < 1:
             raise ValueError(f"sketch: expected a number of columns from 1 on, found {self.columns!r}; 512 is usual")
         if self.entries not in get_args(Entries):
-            raise ValueError(f"entries: expected {' or '.join(get_args(Entries))}, found {self.entries!r}; choose one")
+            raise ValueError(f"entries: expected {', '.join(get_args(Entries))}, found {self.entries!r}; choose one")
 
     def block(self, number: int, device: torch.device) -> Tensor:
         """Π/√q for the weights 4096·number … 4096·(number + 1) − 1, [4096, q] in float32."""
-        generator = torch.Generator().manual_seed(derive(self.seed, "sketch", self.entries, self.columns, number))
+        generator = self._generator(number)
         if self.entries == "gaussian":
             return torch.randn(_BLOCK, self.columns, generator=generator).div_(self.columns**0.5).to(device)
+        return self._ones(_BLOCK, generator, device).float().mul_(2 / self.columns**0.5).sub_(self.columns**-0.5)
+
+    def signs(self, number: int, counts: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
+        """±1 for each of the outputs of a linear layer and for each of its inputs, [out, q] and [in, q]."""
+        generator = self._generator(number)
+        left_O_Q, right_I_Q = (self._ones(count, generator, device).float().mul_(2).sub_(1) for count in counts)
+        return left_O_Q, right_I_Q
+
+    def _generator(self, number: int) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(self.seed, "sketch", self.entries, self.columns, number))
+
+    def _ones(self, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
+        """True with probability ½, [count, q]."""
         bytes_each = -(-self.columns // 8)
-        bits = torch.randint(256, (_BLOCK, bytes_each, 1), generator=generator, dtype=torch.uint8).to(device)
+        bits = torch.randint(256, (count, bytes_each, 1), generator=generator, dtype=torch.uint8).to(device)
         places = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8, device=device)
-        ones = (bits & places).bool().flatten(1)[:, : self.columns]
-        return ones.float().mul_(2 / self.columns**0.5).sub_(self.columns**-0.5)
+        return (bits & places).bool().flatten(1)[:, : self.columns]
 
     def projector(self, weights: int, device: torch.device) -> Callable[[Tensor], Tensor]:
         """Rows [r, P] → [r, q]; Π is kept between calls where it takes at most half of the memory budget."""

@@ -52,6 +52,7 @@ class Training:
 
     `epoch_samples`: samples per epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
     `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (momentum 0.9).
+    `schedule`: of the learning rate: "constant", or "linear", which falls to 0 along a straight line, epoch by epoch.
     `validation_draws`: the validation set is judged by the mean of so many draws of dropout; 0: without dropout.
     `batches`: the source of the examples of each step (`natsel.models.networks.batches`); all examples alike.
 
@@ -66,6 +67,7 @@ class Training:
     max_epochs: int = 100
     patience: int = 20
     optimiser: str = "adam"
+    schedule: str = "constant"
     enough: float = 0.01
     validation_draws: int = 0
     batches: Batches = field(default_factory=UniformBatches)
@@ -81,6 +83,8 @@ class Training:
             raise ValueError(f"weight_decay: cannot be negative (found {self.weight_decay}); 0 is none")
         if self.optimiser not in ("adam", "adamw", "sgd"):
             raise ValueError(f"optimiser: expected adam, adamw or sgd, found {self.optimiser!r}; adam is the default")
+        if self.schedule not in ("constant", "linear"):
+            raise ValueError(f"schedule: expected constant or linear, found {self.schedule!r}; constant is the default")
         if isinstance(self.batches, type) or not isinstance(self.batches, Batches):
             found = f"the class {self.batches.__name__}" if isinstance(self.batches, type) else repr(self.batches)
             raise ValueError(
@@ -192,6 +196,9 @@ def train_members(
 
     with seeded(derive(seeds[0], "noise"), device), reproducible():
         for number in range(training.max_epochs):
+            if training.schedule == "linear":
+                for group in optimiser.param_groups:
+                    group["lr"] = training.learning_rate * (1 - number / training.max_epochs)
             sources = [
                 training.batches.steps(
                     MemberEpoch(
