@@ -74,6 +74,7 @@ from natsel.objectives import GraphCut as GraphCut
 from natsel.objectives import InformationGain as InformationGain
 from natsel.objectives import LogDet as LogDet
 from natsel.objectives import LogDetCMI as LogDetCMI
+from natsel.objectives import LogDetEIG as LogDetEIG
 from natsel.objectives import LogDetMI as LogDetMI
 from natsel.objectives import Margin as Margin
 from natsel.objectives import MeanStd as MeanStd

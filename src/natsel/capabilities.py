@@ -37,6 +37,7 @@ class Capability(Flag):
     HELD = auto()  # distances to the points given, which count as taken before the first pick
     VECTORS = auto()  # points as vectors that can be added up
     OPERATIONS = auto()  # how many operations the value of a set takes
+    SUCCESSOR = auto()  # another state that goes on choosing once this one has nothing left to tell
     BUDGET = auto()  # which points may still be added: labels have costs
 
     @property
@@ -170,6 +171,14 @@ class EstimatedState(State, Protocol):
 
     def errors(self, positions: Tensor, leader: int) -> Tensor:
         """Standard errors of the gain of `leader` less that of each position."""
+        ...
+
+
+class ExhaustibleState(SequentialState, Protocol):
+    """SUCCESSOR: may have nothing left to tell before a batch is full, and knows what then goes on."""
+
+    def successor(self) -> tuple[SequentialState, str]:
+        """A state over the same points, with those added so far added, and the name of what it does."""
         ...
 
 
@@ -307,6 +316,11 @@ def has_errors(state: State) -> TypeGuard[EstimatedState]:
 def has_racing(state: State) -> TypeGuard[RacedState]:
     """Whether candidates can race on few rows first."""
     return Capability.RACING in state.offers
+
+
+def has_successor(state: State) -> TypeGuard[ExhaustibleState]:
+    """Whether another state goes on once this one has nothing left to tell."""
+    return Capability.SUCCESSOR in state.offers
 
 
 def has_removal(state: State) -> TypeGuard[RemovableState]:

@@ -172,6 +172,33 @@ def _(pool: Pool) -> float:
     return float(entropy(np.array(chances)) - (entropy(probs_N_K_C) @ pool.weights_K).sum())
 
 
+_BY_LOGDET = "I[Y;W|x], batches by log-determinant"
+
+
+@reference(_BY_LOGDET, CategoricalSamples)
+def _(pool: Pool) -> np.ndarray:
+    return REFERENCES["I[Y;W|x]", CategoricalSamples][0](pool)
+
+
+@reference(_BY_LOGDET, CategoricalSamples, table=SET_REFERENCES)
+def _(pool: Pool) -> float:
+    """Rows written out, each point scaled by bisection until it is worth its BALD."""
+    probs_N_K_C, mean_N_C = probs(pool), mean(pool)
+    information_K_K = np.eye(len(pool.weights_K))
+    for probs_K_C, mean_C, worth in zip(
+        probs_N_K_C, mean_N_C, REFERENCES[_BY_LOGDET, CategoricalSamples][0](pool), strict=True
+    ):
+        possible = mean_C > 0
+        rows_K_C = (probs_K_C - mean_C)[:, possible] / np.sqrt(mean_C[possible]) * np.sqrt(pool.weights_K)[:, None]
+        values_K = np.clip(np.linalg.eigvalsh(rows_K_C @ rows_K_C.T), 0, None)
+        low, high = 0.0, 1e9
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (low, middle) if 0.5 * np.log1p(middle * values_K).sum() > worth else (middle, high)
+        information_K_K += low * rows_K_C @ rows_K_C.T if values_K.max() > 1e-20 else 0.0
+    return 0.5 * float(np.linalg.slogdet(information_K_K)[1])
+
+
 @reference("I[Y;W|x]", GaussianFeatures, table=SET_REFERENCES)
 def _(pool: Pool) -> float:
     scaled_N_D = pool.arrays["features_N_D"] / np.sqrt(pool.arrays["noise"])[:, None]

@@ -9,6 +9,7 @@ from natsel.objectives.coverage import SetCoverMI as SetCoverMI
 from natsel.objectives.distance import Distance as Distance
 from natsel.objectives.distance import PoolSum as PoolSum
 from natsel.objectives.eig import EIG as EIG
+from natsel.objectives.eig import LogDetEIG as LogDetEIG
 from natsel.objectives.epig import EPIG as EPIG
 from natsel.objectives.epig import EPIGChi2 as EPIGChi2
 from natsel.objectives.epig import EPIGJensen as EPIGJensen

@@ -33,3 +33,17 @@ class EIG(Objective):
 
     def __post_init__(self) -> None:
         check_options(self, rows=1)
+
+
+@dataclass(frozen=True)
+class LogDetEIG(Objective):
+    """EIG whose batches are log-determinants: a point alone is worth its BALD, and batches have no end at ln K.
+
+    >>> LogDetEIG().facts.units
+    'nats'
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        "I[Y;W|x], batches by log-determinant",
+        reason="exact for one point; of a batch it is the information of a Gaussian over the weights of the draws",
+    )

@@ -9,7 +9,7 @@ where they have cheap ceilings, few are looked at (`natsel.search.shortlist`).
 docs/theory/batchbald.md, 7 and 10; Nemhauser et al. 1978; Minoux 1978; Kirsch et al. 2019.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -28,13 +28,14 @@ from natsel.capabilities import (
     has_errors,
     has_gains,
     has_racing,
+    has_successor,
     lacking,
 )
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
 
 # With less than this left in all, or less than this share of what there was if that was known and less than a nat,
-# estimated gains are noise; the rest of the batch is filled in the order of bounds.
+# estimated gains are noise.
 _ENOUGH = 1e-3
 _FIRST_BLOCK = 256
 
@@ -67,16 +68,18 @@ class Greedy:
 
 
 class Steps(NamedTuple):
-    """Picks in order, what each gained, how many were looked for, and what was then left to learn."""
+    """Picks in order, what each gained, how many were looked for, what was then left to learn, and what went on."""
 
     choices: list[Choice]
     gains: list[float]
     looked: int
     left: float
+    successor: str
 
 
 def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progress | None = None) -> Steps:
-    """Add the best of the allowed positions k times; once nothing is left to learn, the first ones of the rest.
+    """Add the best of the allowed positions k times. Once nothing is left to learn the successor of the state goes on,
+    or, where it has none, the first ones of the rest are taken.
 
     Where labels have costs and there is a budget, only points that fit into what is left of it are looked at.
     """
@@ -102,8 +105,13 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progres
         if progress is not None:
             progress(1)
         bound_N[choice.position] = -torch.inf
-    looked, left = len(choices), state.remaining
-    if looked < k:
+    looked, left, successor = len(choices), state.remaining, ""
+    if looked < k and has_successor(state) and bool((bound_N > -torch.inf).any()):
+        following, successor = state.successor()
+        for choice in forward(following, k - looked, bound_N > -torch.inf, progress).choices:
+            choices.append(replace(choice, error=0.0))
+            gains.append(0.0)  # of what was wanted: no more than what is left, in all
+    elif looked < k:
         # Exact gains below the tie are all alike; bounds would only order their rounding.
         rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
         most = int((bound_N > -torch.inf).sum()) if has_budget(state) else k - looked
@@ -116,16 +124,18 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progres
             gains.append(state.add(position))
             if progress is not None:
                 progress(1)
-    return Steps(choices, gains, looked, left)
+    return Steps(choices, gains, looked, left, successor)
 
 
 def saturation(steps: Steps, k: int) -> tuple[str, ...]:
     """A note where fewer picks were looked for than were taken, of k at most."""
     if steps.looked >= min(k, len(steps.choices)):
         return ()
+    rest = min(k, len(steps.choices)) - steps.looked
+    by = f"chosen by {steps.successor}" if steps.successor else "filled up without regard to them"
     return (
-        f"saturated: {steps.looked} picks leave {steps.left:.1g} nats to learn about these draws;"
-        " the rest of the batch is filled up without regard to them",
+        f"saturated: {steps.looked} picks leave {steps.left:.1g} nats to learn about these draws; the other {rest} were"
+        f" {by}",
     )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
-from natsel.capabilities import Capability
+from natsel.capabilities import Capability, SequentialState
 from natsel.information.enumeration import labellings
 from natsel.information.weighted_posteriors import (
     Children,
@@ -33,9 +33,10 @@ from natsel.information.weighted_posteriors import (
     thin,
 )
 from natsel.memory import chunked, memory_budget
-from natsel.objectives.eig import EIG
+from natsel.objectives.eig import EIG, LogDetEIG
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.draws.logdet_eig import CategoricalLogDetEIG
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
 # A CPU pays for arithmetic, and a row tells more where there are many classes; an accelerator pays for every call.
@@ -59,7 +60,9 @@ _ROUNDING = 2e-6
 class CategoricalEIG(BatchState):
     """Gains conditional on the labels of the points added so far."""
 
-    offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.OPERATIONS
+    offers: ClassVar[Capability] = (
+        BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.OPERATIONS | Capability.SUCCESSOR
+    )
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
@@ -68,6 +71,7 @@ class CategoricalEIG(BatchState):
         self.generator = context.generator
         self.prior = self._rows = prior_rows(belief.log_weights_K)
         self._pending: tuple[Children, float] | None = None
+        self.added: list[int] = []
 
     @property
     def rows(self) -> WeightedPosteriors:
@@ -123,8 +127,16 @@ class CategoricalEIG(BatchState):
         gain = children.gain if self.rows.exact else min(children.gain, most(self.prior, probs_K_C, self.total))
         self._pending = children, float(torch.rand((), generator=self.generator, dtype=torch.float64))
         self.__dict__.pop("levels", None)
+        self.added.append(position)
         self.total += gain
         return gain
+
+    def successor(self) -> tuple[SequentialState, str]:
+        """Log-determinants of the same draws: they tell points apart when no labelling is open any more."""
+        state = CategoricalLogDetEIG(LogDetEIG(), self.belief, Context(None, None, self.generator))
+        for position in self.added:
+            state.take(position)
+        return state, "logdet-bald"
 
     def errors(self, positions: Tensor, leader: int) -> Tensor:
         """Standard errors of the gain of `leader` less that of each position, from the thinning of rows."""
