@@ -37,7 +37,7 @@ class Capability(Flag):
     HELD = auto()  # distances to the points given, which count as taken before the first pick
     VECTORS = auto()  # points as vectors that can be added up
     OPERATIONS = auto()  # how many operations the value of a set takes
-    SUCCESSOR = auto()  # another state that goes on choosing once this one has nothing left to tell
+    SUCCESSOR = auto()  # a geometry in which to go on once nothing is left to tell
     BUDGET = auto()  # which points may still be added: labels have costs
 
     @property
@@ -175,10 +175,10 @@ class EstimatedState(State, Protocol):
 
 
 class ExhaustibleState(SequentialState, Protocol):
-    """SUCCESSOR: may have nothing left to tell before a batch is full, and knows what then goes on."""
+    """SUCCESSOR: may have nothing left to tell before a batch is full, and knows in which geometry to go on."""
 
-    def successor(self) -> tuple[SequentialState, str]:
-        """A state over the same points, with those added so far added, and the name of what it does."""
+    def successor(self) -> tuple["LocatedState", str]:
+        """The places of the same points, and the name of the method that draws by them."""
         ...
 
 
@@ -319,7 +319,7 @@ def has_racing(state: State) -> TypeGuard[RacedState]:
 
 
 def has_successor(state: State) -> TypeGuard[ExhaustibleState]:
-    """Whether another state goes on once this one has nothing left to tell."""
+    """Whether a state knows in which geometry to go on once it has nothing left to tell."""
     return Capability.SUCCESSOR in state.offers
 
 

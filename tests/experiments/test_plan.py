@@ -443,3 +443,11 @@ def test_a_shipped_plan_is_whole(name, full):
         assert recipe.claims or plan.claims
         assert len(recipe.seeds) >= 5
         assert Recipe.from_table(recipe.as_table()) == recipe
+
+
+def test_later_axes_of_a_grid_add_to_the_model_of_earlier_ones():
+    recipes = load_plan("large-batches", full=True).recipes
+    assert recipes["letters-1000-draws-20"].model["draws"] == 20
+    assert recipes["intents-100-draws-50"].model == {"kind": "frozen", "backbone": "minilm", "draws": 50}
+    assert (recipes["letters-1000-draws-100"].k, recipes["letters-1000-draws-100"].budget) == (1000, 3200)
+    assert set(load_plan("large-batches").recipes) == {"letters-100-draws-20", "letters-100-draws-100"}

@@ -30,6 +30,7 @@ def recipe_from(found, **options):
 # See test_plan and test_studies.
 PLANS = (
     *("boosted-tables", "epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist"),
+    "large-batches",
     "regression-benchmark",  # see test_regression_benchmark
 )
 SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")

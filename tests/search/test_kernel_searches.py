@@ -155,6 +155,14 @@ def test_where_members_agree_the_batch_is_drawn_and_says_so(method):
     assert sum("filled in at random" in warning for warning in found.warnings) == 1
 
 
+@pytest.mark.parametrize("method", ["bald", "batchbald"])
+def test_where_members_agree_nothing_is_learnt_and_it_is_said(method):
+    pool, _ = beliefs("no_disagreement")
+    found = natsel.select(method, pool, 2)
+    assert found.scores.tolist() == [0, 0]
+    assert any(warning.startswith("no disagreement") for warning in found.warnings)
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="noise"):
         natsel.GaussianFeatures([[1.0]], noise=0.0)

@@ -3,6 +3,7 @@
     natsel bench quick | standard | full | CASE | FILE      natsel against its peers (`natsel.bench.comparison`)
     natsel bench standard --quality                         what BatchBALD batches are worth (`natsel.bench.quality`)
     natsel bench epig | epig-large                          EPIG against bare products and plain arithmetic
+    natsel bench kernel-searches --python PYTHON            searches on a kernel, against bmdal_reg and bare products
     natsel bench fisher                                     BADGE, BAIT and EIG against their published arithmetic
     natsel bench believe                                    consistent dropout
     natsel bench journal | bit-flips                        what safety of labels costs, and what damage is seen
@@ -68,8 +69,9 @@ def measure(
     if alone := measurement_of(case, repeat):
         module, settings = alone
         times = f" --repeat {settings['repeat']}" if "repeat" in settings else ""
+        times += " --python PYTHON" if peers_python else ""
         document = about(command + times, threads) | {"settings": settings}
-        steps = _alone(case, document, module, tell)
+        steps = _alone(case, document, module, peers_python, tell)
     else:
         cases = cases_of(case, quality)
         options = f" --quality --seeds {seeds}" if quality else f" --repeat {repeat or 3}"
@@ -106,13 +108,16 @@ def show(document: dict[str, Any]) -> None:
     show(document)
 
 
-def _alone(case: str, document: dict[str, Any], module: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Add what a measurement without peers finds to its document."""
+def _alone(
+    case: str, document: dict[str, Any], module: str, peers_python: str | None, tell: Callable[[str], None]
+) -> Iterator[None]:
+    """Add what a measurement finds to its document; one that can meet a peer is told where."""
     from natsel.bench.workers import Workers
 
     tell(f"{case}: measuring")
+    where = {"peers_python": peers_python} if module == "natsel.bench.kernel_searches" else {}
     with Workers(threads=document["threads"]) as workers:
-        document["found"] = workers.natsel("measure", module=module, settings=document["settings"])
+        document["found"] = workers.natsel("measure", module=module, settings=document["settings"] | where)
     yield
 
 

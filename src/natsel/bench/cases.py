@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-# Measurements without peers: the file whose function `measure` makes it, and settings that differ from its defaults.
+# Measurements with a file of their own: its function `measure` makes it, with settings that differ from its defaults.
 MEASUREMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "epig": ("epig_scores", {}),
     "epig-large": ("epig_scores", {"points": 1_000_000, "targets": 100_000, "draws": 20, "scored": 200}),
     "epig-batch": ("epig_batches", {}),
+    "kernel-searches": ("kernel_searches", {}),
     "fisher": ("published_arithmetic", {}),
     "believe": ("dropout_beliefs", {}),
     "journal": ("journal_writes", {}),
@@ -35,7 +36,8 @@ def measurement_of(case: str, repeat: int | None = None) -> tuple[str, dict[str,
         return None
     file, settings = MEASUREMENTS[name]
     module = f"natsel.bench.{file}"
-    known = inspect.signature(importlib.import_module(module).measure).parameters
+    known = dict(inspect.signature(importlib.import_module(module).measure).parameters)
+    known.pop("peers_python", None)  # where this is made, and no setting of what is made
     chosen: dict[str, Any] = {key: parameter.default for key, parameter in known.items()} | settings
     given = dict(part.partition("=")[::2] for part in said.split(",") if part)
     for key, value in (given | ({} if repeat is None else {"repeat": str(repeat)})).items():

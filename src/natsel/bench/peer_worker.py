@@ -3,8 +3,8 @@
 Reads a JSON job from stdin and prints one JSON line. Imports nothing but NumPy, torch and the peer, because natsel need
 not be installed beside the peers; every measurement takes the `Meter` from here, so that one ruler measures all.
 
-A job is {"do": "versions" or "select", "threads", "job": the arguments of that function}. Every implementation first
-picks 2 of 32 points, untimed: what libraries load at the first call is not counted.
+A job is {"do": "versions", "select" or "kernel_search", "threads", "job": the arguments of that function}. Every
+implementation first picks 2 of 32 points, untimed: what libraries load at the first call is not counted.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ from typing import Any
 PEERS = {
     "batchbald-redux": ("batchbald_redux.batchbald",),
     "baal": ("baal.active.heuristics", "baal.active.heuristics.stochastics"),
+    "bmdal_reg": ("bmdal_reg.bmdal.selection",),
 }
+# A run that takes this many seconds is not made again: its time says what there is to say.
+LONG_S = 30.0
 
 
 class Meter:
@@ -89,17 +92,26 @@ def main(jobs: Mapping[str, Callable[..., Any]]) -> None:
     print("\n" + json.dumps(jobs[asked["do"]](**asked["job"])), flush=True)
 
 
-def versions() -> dict[str, Any]:
-    """What is installed here, and for each peer that cannot be used why."""
+def versions(packages: Sequence[str] = ("batchbald-redux", "baal")) -> dict[str, Any]:
+    """What is installed here, and for each of these peers that cannot be used why."""
     found: dict[str, Any] = {"python": platform.python_version(), "unusable": {}}
-    for package in ("torch", "numpy", *PEERS):
+    for package in ("torch", "numpy", *packages):
         try:
             found[package] = importlib.metadata.version(package)
             for module in PEERS.get(package, ()):
-                importlib.import_module(module)
+                _imported(module)
         except Exception as reason:  # a peer may fail to import in any way; that must not end the benchmark
             found["unusable"][package] = f"{type(reason).__name__}: {reason}"
     return found
+
+
+def _imported(module: str) -> Any:
+    """A module of a peer. bmdal_reg 3.0.2 uses a name that NumPy 2 has dropped."""
+    with contextlib.suppress(ImportError):  # then the peer says what it misses
+        import numpy as np
+
+        np.Inf = np.inf  # type: ignore[attr-defined]  # noqa: NPY201
+    return importlib.import_module(module)
 
 
 def select(package: str, path: str, k: int, seed: int, **job: Any) -> dict[str, Any]:
@@ -139,6 +151,71 @@ def what_it_took(
         "peak_extra_mib": meter.peak_extra_mib(),
         "faults": list(faults),
     }
+
+
+def kernel_search(
+    path: str, search: str, given: int, with_given: bool, k: int, noise: float, repeat: int, seed: int = 0
+) -> dict[str, Any]:
+    """Let bmdal_reg pick k of the points in a file of features, whose last `given` rows are points already held."""
+    import numpy as np
+    import torch
+
+    features_X_D = torch.from_numpy(np.load(path, allow_pickle=False))
+    pool_N_D, given_T_D = features_X_D[: len(features_X_D) - given], features_X_D[len(features_X_D) - given :]
+
+    def work(count: int, size: int) -> list[int]:
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  the only seed the peer knows
+        picked_k = kernel_searcher(search, pool_N_D[:size], given_T_D, noise, with_given).select(count)
+        return [int(position) for position in picked_k]
+
+    with contextlib.redirect_stdout(sys.stderr):  # it tells its progress, and stdout is for the result
+        work(2, 32)
+        return repeated(lambda: work(k, len(pool_N_D)), repeat)
+
+
+def kernel_searcher(
+    search: str, pool_N_D: Any, given_T_D: Any, noise: float, with_given: bool, oversample: float = 1.0
+) -> Any:
+    """The object of bmdal_reg that makes this search; its `select(k)` may be called once.
+
+    `search` is maxdiag, maxdet, bait, maxdist, kmeanspp, lcmd or fw. maxdiag knows no points that are given: there the
+    kernel is conditioned on them first, as that package's transform does it.
+    """
+    data, maps, features, selection = (
+        _imported(f"bmdal_reg.bmdal.{name}") for name in ("feature_data", "feature_maps", "features", "selection")
+    )
+    plain = maps.IdentityFeatureMap(n_features=pool_N_D.shape[1])
+    pool, held = (features.Features(plain, data.TensorFeatureData(rows)).precompute() for rows in (pool_N_D, given_T_D))
+    if search == "maxdiag":
+        return selection.MaxDiagSelectionMethod(held.posterior_tfm(noise**0.5)(pool) if with_given else pool)
+    classes: dict[str, tuple[Any, dict[str, float]]] = {
+        "maxdet": (selection.MaxDetSelectionMethod, {"noise_sigma": noise**0.5}),
+        "bait": (
+            selection.BaitFeatureSpaceSelectionMethod,
+            {"noise_sigma": noise**0.5, "overselection_factor": oversample},
+        ),
+        "maxdist": (selection.MaxDistSelectionMethod, {}),
+        "kmeanspp": (selection.KmeansppSelectionMethod, {}),
+        "lcmd": (selection.LargestClusterMaxDistSelectionMethod, {}),
+        "fw": (selection.FrankWolfeSelectionMethod, {}),
+    }
+    kind, settings = classes[search]
+    return kind(pool, held, sel_with_train=with_given, verbosity=0, **settings)
+
+
+def repeated(work: Callable[[], Any], repeat: int) -> dict[str, Any]:
+    """The result of some work, and what its runs took: so many, or fewer where one takes long."""
+    runs: list[list[float]] = []
+    result, peak = None, 0.0
+    while len(runs) < repeat and not (runs and runs[-1][1] > LONG_S):
+        result = None
+        meter = Meter()
+        result, *times = meter.lap(work)
+        runs.append(times)
+        peak = max(peak, meter.peak_extra_mib())
+    cpu_runs, wall_runs = (list(times) for times in zip(*runs, strict=True))
+    return {"result": result, "cpu_s_runs": cpu_runs, "wall_s_runs": wall_runs, "peak_extra_mib": peak}
 
 
 _Work = Callable[[], tuple[Any, Any]]  # what is timed; it returns picks and scores
@@ -184,4 +261,4 @@ def _baal(log_probs_N_K_C: Any, k: int, method: str, samples: int, beta: float, 
 
 
 if __name__ == "__main__":
-    main({"versions": versions, "select": select})
+    main({"versions": versions, "select": select, "kernel_search": kernel_search})

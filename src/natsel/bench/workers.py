@@ -110,10 +110,11 @@ class Workers:
 
 
 def setup(directory: str | Path) -> Path:
-    """Make a virtual environment with batchbald-redux and baal in a folder; returns its interpreter.
+    """Make a virtual environment with batchbald-redux, baal and bmdal_reg in a folder; returns its interpreter.
 
     torch is installed in the version natsel runs on, so that both sides compute with the same library. torchvision, a
-    dependency, is taken out again: beside another build of torch it makes the peers fail to import.
+    dependency, is taken out again: beside another build of torch it makes the peers fail to import. Of what bmdal_reg
+    depends on, its searches need dill alone.
     """
     directory = Path(directory).absolute()
     python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -123,6 +124,8 @@ def setup(directory: str | Path) -> Path:
     for command in (
         [sys.executable, "-m", "venv", str(directory)],
         [str(python), "-m", "pip", "install", f"torch=={version}", "batchbald-redux", "baal"],
+        [str(python), "-m", "pip", "install", "dill"],
+        [str(python), "-m", "pip", "install", "--no-deps", "bmdal_reg==3.0.2"],
         [str(python), "-m", "pip", "uninstall", "--yes", "torchvision"],
     ):
         # Progress goes to stderr, so that stdout stays free for a result.
@@ -131,10 +134,10 @@ def setup(directory: str | Path) -> Path:
     return python
 
 
-def measure(module: str, settings: dict[str, Any]) -> Any:
-    """One of the measurements without peers: the function `measure` of its file, with its settings."""
+def measure(module: str, settings: dict[str, Any], function: str = "measure") -> Any:
+    """One of the measurements that have a file of their own: its function `measure`, or a part of it, with settings."""
     try:
-        return importlib.import_module(module).measure(**settings)
+        return getattr(importlib.import_module(module), function)(**settings)
     except ValueError as refusal:
         raise SystemExit(str(refusal)) from None  # the sentence alone, without the traceback
 

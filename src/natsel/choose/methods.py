@@ -163,6 +163,13 @@ _NAMED = (
         source="log-determinant of BatchBALD",
         note="for batches of hundreds from few draws, where batchbald has nothing left to tell points apart",
     ),
+    Method(
+        LogDetEIG(),
+        KMeansPP(),
+        "kmeans-bald",
+        source="k-means++ on the kernel of logdet-bald",
+        note="for batches of hundreds and thousands from few draws",
+    ),
     Method(EIG(), Power(beta=8), "power-bald", source=_STOCHASTIC, note="beta = 8, the tuned value; 1 in the paper"),
     Method(EIG(), Softmax(beta=8), "softmax-bald", source=_STOCHASTIC, note="beta = 8; at 1 it is nearly uniform"),
     Method(EIG(), SoftRank(beta=1), "softrank-bald", source=_STOCHASTIC, note="beta = 1"),

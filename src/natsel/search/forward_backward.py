@@ -66,7 +66,7 @@ class ForwardBackward:
     def __call__(
         self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
     ) -> Picks:
-        """Pick k of the allowed positions; the generator is left alone."""
+        """Pick k of the allowed positions; the generator only serves once nothing is left to learn."""
         if not has_gains_and_value(state):
             raise lacking(state, self)
         count = int(allowed_N.sum())
@@ -79,7 +79,7 @@ class ForwardBackward:
                 sets[size] = sets.get(size, 0) + 1
             remedy = "lower k or oversample, use Greedy() (the methods batchbald, batch-epig and batch-jepig)"
             refuse_long(state, sets, self.patience, remedy)
-        steps = forward(state, most, allowed_N, progress if most == k else _first(k, progress))
+        steps = forward(state, most, allowed_N, generator, progress if most == k else _first(k, progress))
         taken = [choice.position for choice in steps.choices]
         if most == k:
             kept, gains = taken, steps.gains

@@ -9,7 +9,7 @@ where they have cheap ceilings, few are looked at (`natsel.search.shortlist`).
 docs/theory/batchbald.md, 7 and 10; Nemhauser et al. 1978; Minoux 1978; Kirsch et al. 2019.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -31,6 +31,7 @@ from natsel.capabilities import (
     has_successor,
     lacking,
 )
+from natsel.search.kmeans_pp import drawn_after, report
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
 
@@ -56,7 +57,7 @@ class Greedy:
         """Pick k of the allowed positions; ties go to the lower position."""
         if not has_gains(state):
             raise lacking(state, self)
-        steps = forward(state, k, allowed_N, progress)
+        steps = forward(state, k, allowed_N, generator, progress)
         return Picks(
             positions=torch.tensor([choice.position for choice in steps.choices], dtype=torch.int64),
             scores=torch.tensor(steps.gains, dtype=torch.float64),
@@ -77,9 +78,11 @@ class Steps(NamedTuple):
     successor: str
 
 
-def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progress | None = None) -> Steps:
-    """Add the best of the allowed positions k times. Once nothing is left to learn the successor of the state goes on,
-    or, where it has none, the first ones of the rest are taken.
+def forward(
+    state: SequentialState, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+) -> Steps:
+    """Add the best of the allowed positions k times. Once nothing is left to learn the rest are drawn by k-means++ in
+    the geometry that the state has for that, or, where it has none, the first ones are taken.
 
     Where labels have costs and there is a budget, only points that fit into what is left of it are looked at.
     """
@@ -106,12 +109,16 @@ def forward(state: SequentialState, k: int, allowed_N: Tensor, progress: Progres
             progress(1)
         bound_N[choice.position] = -torch.inf
     looked, left, successor = len(choices), state.remaining, ""
-    if looked < k and has_successor(state) and bool((bound_N > -torch.inf).any()):
-        following, successor = state.successor()
-        for choice in forward(following, k - looked, bound_N > -torch.inf, progress).choices:
-            choices.append(replace(choice, error=0.0))
-            gains.append(0.0)  # of what was wanted: no more than what is left, in all
-    elif looked < k:
+    if looked < k and has_successor(state):
+        places, name = state.successor()
+        taken = [choice.position for choice in choices]
+        allowed_N = (bound_N > -torch.inf).to(places.sizes().device)
+        drawn = drawn_after(places, taken, min(k - looked, int(allowed_N.sum())), allowed_N, generator)
+        choices += [Choice(position, gap=0.0, error=0.0) for position in drawn]
+        gains += [0.0] * len(drawn)  # together no more than what is left
+        successor = name if drawn else ""
+        report(progress, len(drawn))
+    if len(choices) < k and not successor:
         # Exact gains below the tie are all alike; bounds would only order their rounding.
         rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
         most = int((bound_N > -torch.inf).sum()) if has_budget(state) else k - looked
@@ -132,7 +139,7 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
     if steps.looked >= min(k, len(steps.choices)):
         return ()
     rest = min(k, len(steps.choices)) - steps.looked
-    by = f"chosen by {steps.successor}" if steps.successor else "filled up without regard to them"
+    by = f"drawn as {steps.successor} draws them" if steps.successor else "filled up without regard to them"
     return (
         f"saturated: {steps.looked} picks leave {steps.left:.1g} nats to learn about these draws; the other {rest} were"
         f" {by}",

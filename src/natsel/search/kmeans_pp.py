@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from natsel.capabilities import Capability, Picks, Progress, State, has_distances, lacking
+from natsel.capabilities import Capability, LocatedState, Picks, Progress, State, has_distances, lacking
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
 from natsel.search.nearest import Nearest, largest
@@ -54,17 +54,53 @@ class KMeansPP:
         check_k(k, int(allowed_N.sum()))
         clocks = Clocks(len(allowed_N), generator, state.sizes().device)
         nearest = Nearest(state, allowed_N, clocks.soon)
-        while len(nearest.taken) < k:
-            if nearest.begun:
-                found = clocks.ring(nearest.distance_N)
-            elif self.first == "largest":
-                found = largest(nearest.size_N, nearest.allowed_N)
-            else:
-                found = clocks.ring(nearest.allowed_N.double())
-            if found is None:
-                break
-            nearest.take(found, last=len(nearest.taken) + 1 == k)
-            if progress is not None:
-                progress(1)
+        if k and not nearest.begun:
+            start = nearest.allowed_N.double()
+            found = largest(nearest.size_N, nearest.allowed_N) if self.first == "largest" else clocks.ring(start)
+            if found is not None:
+                nearest.take(found, last=k == 1)
+                report(progress, 1)
+        draw(nearest, clocks, k, progress)
         notes = nearest.fill(clocks, k, progress)
         return nearest.picks(notes, clocks.log_prob)
+
+
+def draw(nearest: Nearest, clocks: Clocks, k: int, progress: Progress | None) -> None:
+    """Draw points by their distances to those taken until k are taken, or only copies of these are left."""
+    while nearest.begun and len(nearest.taken) < k:
+        found = clocks.ring(nearest.distance_N)
+        if found is None:
+            return
+        nearest.take(found, last=len(nearest.taken) + 1 == k)
+        report(progress, 1)
+
+
+def drawn_after(
+    state: LocatedState, taken: list[int], k: int, allowed_N: Tensor, generator: torch.Generator
+) -> list[int]:
+    """k more of the allowed positions, far from points that were taken by other means; none where no point has length.
+
+    >>> from types import SimpleNamespace
+    >>> place_N = torch.tensor([0.0, 2.0, 2.0, -1.0]).double()
+    >>> far = lambda position: (place_N - place_N[position]).square()
+    >>> state = SimpleNamespace(sizes=place_N.square, distances=far, offers=KMeansPP.needs)
+    >>> sorted(drawn_after(state, [1], 2, torch.tensor([True, False, True, True]), torch.Generator().manual_seed(0)))
+    [0, 3]
+    """
+    clocks = Clocks(len(allowed_N), generator, state.sizes().device)
+    nearest = Nearest(state, allowed_N, clocks.soon)
+    if not bool((nearest.size_N > 0).any()):
+        return []
+    for position in taken:
+        nearest.take(position)
+    if not taken:
+        nearest.begun = True  # by lengths, for want of anything to be far from
+    draw(nearest, clocks, len(taken) + k, None)
+    nearest.fill(clocks, len(taken) + k, None)
+    return nearest.taken[len(taken) :]
+
+
+def report(progress: Progress | None, picks: int) -> None:
+    """Say how many picks were just made, to whoever wants to know."""
+    if progress is not None:
+        progress(picks)

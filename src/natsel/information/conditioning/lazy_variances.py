@@ -48,7 +48,14 @@ class LazyVariances:
                 self.root_D_D = known.scaled_down(self.root_D_D)
         self.start_N = self.own_N
         if known is not None:
-            self.start_N = self._per_point(lambda part: known.scaled_down(self._features(part)).square().sum(1))
+            root_D_D = self.root_D_D
+            self.start_N = self._per_point(
+                lambda part: (
+                    (known.scaled_down(self._features(part)) if root_D_D is None else self._features(part) @ root_D_D)
+                    .square()
+                    .sum(1)
+                )
+            )
         self.variance_N = self.start_N.clone()
         self.version_N = torch.zeros(count, dtype=torch.int32, device=self.device)
         self.rows_T_D = noise_N.new_empty(0, width)

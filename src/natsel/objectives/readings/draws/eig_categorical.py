@@ -17,7 +17,7 @@ from torch import Tensor
 
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
-from natsel.capabilities import Capability, SequentialState
+from natsel.capabilities import Capability, LocatedState
 from natsel.information.enumeration import labellings
 from natsel.information.weighted_posteriors import (
     Children,
@@ -71,7 +71,6 @@ class CategoricalEIG(BatchState):
         self.generator = context.generator
         self.prior = self._rows = prior_rows(belief.log_weights_K)
         self._pending: tuple[Children, float] | None = None
-        self.added: list[int] = []
 
     @property
     def rows(self) -> WeightedPosteriors:
@@ -127,16 +126,12 @@ class CategoricalEIG(BatchState):
         gain = children.gain if self.rows.exact else min(children.gain, most(self.prior, probs_K_C, self.total))
         self._pending = children, float(torch.rand((), generator=self.generator, dtype=torch.float64))
         self.__dict__.pop("levels", None)
-        self.added.append(position)
         self.total += gain
         return gain
 
-    def successor(self) -> tuple[SequentialState, str]:
-        """Log-determinants of the same draws: they tell points apart when no labelling is open any more."""
-        state = CategoricalLogDetEIG(LogDetEIG(), self.belief, Context(None, None, self.generator))
-        for position in self.added:
-            state.take(position)
-        return state, "logdet-bald"
+    def successor(self) -> tuple[LocatedState, str]:
+        """Where points lie by how the same draws differ: that tells points apart when no labelling is open any more."""
+        return CategoricalLogDetEIG(LogDetEIG(), self.belief, Context(None, None, self.generator)), "kmeans-bald"
 
     def errors(self, positions: Tensor, leader: int) -> Tensor:
         """Standard errors of the gain of `leader` less that of each position, from the thinning of rows."""

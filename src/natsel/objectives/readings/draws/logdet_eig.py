@@ -8,18 +8,25 @@ draws. Here the draws are directions of a Gaussian, which every label narrows a 
 apart in batches of thousands. Monotone and submodular; where draws differ little, the information that two labels share
 is right to leading order. Only K × K numbers change with a pick. Gains are worked out for the points that a lazy search
 looks at; BALD bounds them from above.
+
+As places, points are the C·K numbers of Φ_n, at the length √(2 BALD_n): k-means++ there (`kmeans-bald`) is to this
+log-determinant what BADGE is to that of gradients, and does not only take the points that draws disagree about most.
 docs/theory/black-box.md, 7.
 """
 
-from typing import ClassVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
+from natsel.capabilities import GEOMETRY, Capability
 from natsel.information.conditioning.settled import Settled
-from natsel.memory import chunked, fits, rows_per_chunk
+from natsel.information.weights.similarity import Kernel
+from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.objectives.eig import LogDetEIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
@@ -43,6 +50,7 @@ _STEPS = 60
 class CategoricalLogDetEIG(TakingState):
     """Gains conditional on the points added so far."""
 
+    offers: ClassVar[Capability] = TakingState.offers | GEOMETRY
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: LogDetEIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
@@ -51,7 +59,7 @@ class CategoricalLogDetEIG(TakingState):
         self.bald_N = info.mutual_information(belief.log_probs_N_K_C, belief.log_weights_K).double()
         self.scale_N = torch.full_like(self.bald_N, torch.nan)  # worked out when a point is first looked at
         self._table: Tensor | None = None
-        if fits(belief.log_probs_N_K_C.numel() * belief.log_probs_N_K_C.itemsize):
+        if 2 * belief.log_probs_N_K_C.numel() * belief.log_probs_N_K_C.itemsize <= memory_budget():
             dtype, width = belief.log_probs_N_K_C.dtype, 40 * draws * classes
             self._table = chunked(lambda part: spread_rows(belief, part).to(dtype), count, width, self.device)
         self.held = None if context.given is None else context.given.belief.to(belief.device)
@@ -84,6 +92,41 @@ class CategoricalLogDetEIG(TakingState):
             return 0.0
         rows_b_K = self._rows(positions.to(self.device)).flatten(0, 1) @ self.start_K_K
         return 0.5 * float(torch.linalg.svdvals(rows_b_K).square().log1p().sum())
+
+    # Where points lie: Φ_n under what points given leave, at the length √(2 BALD_n).
+
+    @cached_property
+    def places(self) -> Kernel:
+        """One row of C·K numbers per point, held or made where it is looked at."""
+        length_N = Kernel(self._spread()).own()
+        return Kernel(self._spread(), scales_N=torch.where(length_N > 0, 2 * self.scores() / length_N, 0.0).sqrt())
+
+    @cached_property
+    def size_N(self) -> Tensor:
+        """Twice BALD, worked out once."""
+        return self.places.own()
+
+    def sizes(self) -> Tensor:
+        """Twice BALD, N values."""
+        return self.size_N
+
+    def distances(self, position: int) -> Tensor:
+        """Squared distances of all points to one, N values."""
+        return self.distances_to(torch.tensor([position]))[0]
+
+    def distances_to(self, positions: Tensor) -> Tensor:
+        """The same to each of some, [positions, N]."""
+        return self.places.distances_to(positions, self.size_N)
+
+    def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Inner products of some points with others, [n, m]."""
+        return self.places[rows.to(self.device)].between(self.places[columns.to(self.device)])
+
+    def _spread(self) -> Tensor:
+        """Φ before scaling, [N, C·K]."""
+        if self._table is not None and self.held is None:
+            return self._table.flatten(1)
+        return cast(Tensor, SpreadOut(self.belief, None if self.held is None else self.start_K_K))
 
     def _gains(self, positions: Tensor, root_K_K: Tensor) -> Tensor:
         _, draws, classes = self.belief.shape
@@ -120,6 +163,38 @@ def spread_rows(belief: CategoricalSamples, positions: Tensor | slice) -> Tensor
     mean_n_1_C = torch.einsum("nkc,k->nc", probs_n_K_C, weights_K)[:, None]
     scale_n_1_C = torch.where(mean_n_1_C > 0, mean_n_1_C.rsqrt(), 0.0)
     return ((probs_n_K_C - mean_n_1_C) * scale_n_1_C * weights_K.sqrt()[:, None]).mT.contiguous()
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadOut:
+    """`spread_rows` of a belief as a table [N, C·K] that is made where it is looked at, times a K × K matrix."""
+
+    belief: CategoricalSamples
+    root_K_K: Tensor | None
+
+    def __getitem__(self, positions: Tensor | slice) -> Tensor:
+        rows_n_C_K = spread_rows(self.belief, positions)
+        rows_n_C_K = rows_n_C_K if self.root_K_K is None else rows_n_C_K @ self.root_K_K
+        return rows_n_C_K.flatten(1).to(self.dtype)
+
+    def __len__(self) -> int:
+        return len(self.belief)
+
+    @property
+    def shape(self) -> torch.Size:
+        """N × C·K."""
+        count, draws, classes = self.belief.shape
+        return torch.Size([count, draws * classes])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of the belief."""
+        return self.belief.log_probs_N_K_C.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the numbers lie."""
+        return self.belief.device
 
 
 def scales(rows_n_C_K: Tensor, worth_n: Tensor) -> Tensor:

@@ -53,6 +53,15 @@ class GaussianEIG(TakingState):
             self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """That nothing can be learnt, where all predictions agree on every point."""
+        if float(self.size_N.max()) > 0 or float(self.spread_N.max()) > 0:
+            return ()
+        return (
+            "no disagreement: all predictions agree, so that no label tells anything; picks are in order of the pool",
+        )
+
+    @property
     def tie(self) -> float:
         """Gains keep their digits however small they all are, as under large noise."""
         return TIE * min(1.0, float(self.size_N.max()))
