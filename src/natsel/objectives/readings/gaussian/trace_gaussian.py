@@ -147,7 +147,8 @@ class GaussianTrace(BatchState):
     def _follow(self, p_D: Tensor, q_D: Tensor, told: float) -> None:
         """Let all points follow one that was taken; p and q are over √d, and `told` is c over d."""
         features, dtype = self.features_N_D, self.features_N_D.dtype
-        a_N, b_N = (features @ torch.stack([p_D, q_D], 1).to(dtype)).double().unbind(1)
+        # Rows, transposed for the product: columns would take it five times as long.
+        a_N, b_N = (features @ torch.stack([p_D, q_D]).to(dtype).T).double().unbind(1)
         unsure_N = self.length_N * (_ROUNDING * torch.finfo(dtype).eps * features.shape[1] ** 0.5)
         a_error_N, b_error_N = unsure_N * p_D.norm(), unsure_N.mul_(q_D.norm())
         square_error_N = (2 * a_N.abs() + a_error_N).mul_(a_error_N)
