@@ -27,7 +27,7 @@ REFUSED = {
 # Cases of states that another case measures too, by another search, another objective or at other sizes.
 SEEN_ALREADY = {
     *("bald", "power-bald", "batch-epig", "batch-jepig", "Gaussian entropy", "epig-jensen"),
-    *("Gaussian EIG, tiny noise", "Gaussian EIG, draws", "Gaussian EPIG, tiny noise", "Gaussian JEPIG, wide"),
+    *("Gaussian EIG, tiny noise", "Gaussian EIG, draws", "lcmd", "Gaussian EPIG, tiny noise", "Gaussian JEPIG, wide"),
     *("bait, many classes", "bait, whole matrices", "bait, Kronecker", "bait, few points", "bait, rows"),
     *("active-set-select", "bait-det, low rank", "fb-epig, many classes", "fb-epig, rows"),
     *("fb-jepig, whole matrices", "fb-jepig, few points", "badge, many classes", "logdet", "logdet, given"),

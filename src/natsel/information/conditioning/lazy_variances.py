@@ -8,7 +8,7 @@ Seeing a label costs D² numbers and nothing of size N. What is known of a point
 labels only lower it: a lazy greedy search asks for the few points that may still win, and pays for all labels they
 missed by one matrix product in place of one pass over the pool for each. Where noise is 1e-8 of a variance or less, or
 a point missed more labels than it has features, s_n is taken from R, which scales down and never subtracts. R is held
-while D² numbers fit the memory budget; else rows are made orthogonal one by one.
+while D² numbers fit the memory budget; else rows are made orthogonal, or features scaled down, label after label.
 docs/theory/black-box.md, 5.2; docs/theory/epig-jepig.md, 6.
 """
 
@@ -42,7 +42,7 @@ class LazyVariances:
         refuse_no_noise(ratio)
         self.sharp = ratio > SHARP
         self.root_D_D: Tensor | None = None
-        if self.sharp or fits(8 * width * width):
+        if fits(8 * width * width):
             self.root_D_D = torch.eye(width, dtype=torch.float64, device=self.device)
             if known is not None:
                 self.root_D_D = known.scaled_down(self.root_D_D)
@@ -90,11 +90,14 @@ class LazyVariances:
         if (not left > 0) if self.sharp else is_rounding(left, float(self.own_N[position])):
             return
         keep, scale = kept_share(left, noise), 1 / math.sqrt(left + noise)
-        feature_D = self._features(torch.tensor([position], device=self.device))[0]
+        feature_1_D = self._features(torch.tensor([position], device=self.device))
+        feature_D, row_D = feature_1_D[0], feature_1_D[0]
         if self.root_D_D is not None:
             along_D = (feature_D @ self.root_D_D) * scale
-            row_D: Tensor = self.root_D_D @ along_D
+            row_D = self.root_D_D @ along_D
             self.root_D_D.addr_(row_D, along_D, alpha=-1 / (1 + math.sqrt(keep)))
+        elif self.sharp:
+            row_D = self._scaled_down(feature_1_D)[0] * scale
         else:
             seen_T_D = self.rows_T_D[: len(self.log_keeps)]
             row_D = feature_D - seen_T_D.T @ (seen_T_D @ feature_D)
@@ -113,6 +116,8 @@ class LazyVariances:
         before_n = self.variance_N[stale_n]
         if self.root_D_D is not None and (self.sharp or count - first > len(self.root_D_D)):
             left_n = (features_n_D @ self.root_D_D).square().sum(1)
+        elif self.sharp:
+            left_n = self._scaled_down(features_n_D).square().sum(1)
         else:
             square_n_t = (features_n_D @ self.rows_T_D[first:count].T).square_()
             if first < int(version_n.max()):  # some points know the first of these labels already
@@ -123,6 +128,13 @@ class LazyVariances:
             left_n = torch.maximum(before_n - square_n_t.sum(1), least_n)
         self.variance_N[stale_n] = torch.minimum(left_n, before_n)
         self.version_N[stale_n] = count
+
+    def _scaled_down(self, features_n_D: Tensor) -> Tensor:
+        """Φ R of some points, one label after the other."""
+        left_n_D = features_n_D.clone() if self.known is None else self.known.scaled_down(features_n_D)
+        for row_D, log_keep in zip(self.rows_T_D, self.log_keeps, strict=False):
+            left_n_D.addr_(left_n_D @ row_D, row_D, alpha=-1 / (1 + math.exp(log_keep / 2)))
+        return left_n_D
 
     def _features(self, positions: Tensor | slice) -> Tensor:
         return self.features_N_D[positions].double()

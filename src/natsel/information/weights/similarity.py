@@ -98,7 +98,7 @@ class Kernel:
                 squared_n = squared_n * self.outputs_N_C[part].double().square().sum(1)
             return squared_n if self.scales_N is None else squared_n * self.scales_N[part].square()
 
-        return chunked(work, len(self), 16 * self.width, self.device)
+        return chunked(work, len(self), 16 * self.width + self._made_where_looked_at, self.device)
 
     def explicit(self) -> Tensor:
         """g of a few points written out, [N, C·D] in float64.
@@ -189,8 +189,9 @@ class Kernel:
 
     @property
     def _made_where_looked_at(self) -> int:
-        """Bytes per point of outputs that are not held."""
-        return 0 if isinstance(self.outputs_N_C, Tensor | None) else 12 * self.shape[0]
+        """Bytes per point of outputs and features that are not held."""
+        outputs = 0 if isinstance(self.outputs_N_C, Tensor | None) else 12 * self.shape[0]
+        return outputs + (0 if isinstance(self.features_N_D, Tensor) else 48 * self.shape[1])
 
     def _apart(self, part: slice, few: "Kernel", own_N: Tensor, own_m: Tensor) -> Tensor:
         """Squared distances of some points to a few others, [n, m]; what is less than rounding is 0."""
