@@ -1,6 +1,7 @@
 """Recommendations name methods that exist, and every figure in them is worked out from its result file."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def labels_to(document, method, target=0.9):
 
 
 def test_methods_exist_and_the_first_is_the_default():
-    assert len(RECOMMENDED) == len(BY_NAME) == 6
+    assert len(RECOMMENDED) == len(BY_NAME) == 7
     assert set(BY_NAME) <= set(natsel.methods())
     assert RECOMMENDED[0].name == natsel.ActiveLearner(natsel_model(), natsel.Pool([[0.0]])).method.name
     for one in RECOMMENDED:
@@ -78,6 +79,20 @@ def test_badge():
     correlation = dict(zip(head, bald, strict=True))["EIG (log-det)"]
     assert BY_NAME["badge"].measured.startswith(
         f"scores of a last layer rank 1,000 points of MNIST as 100 draws of dropout do: rank correlation {correlation};"
+    )
+
+
+def test_lcmd():
+    document = result("lcmd")
+    assert document["command"] == "natsel run regression-benchmark"
+    groups = document["groups"]
+    metric = {"ensemble": "member rmse", "forest": "rmse", "boosted": "rmse"}
+    below = {name: -groups[name]["methods"]["lcmd"][metric[name]]["difference"] for name in metric}
+    assert {len(groups[name]["variants"]) for name in metric} == {8}
+    ensemble, forest, boosted = (f"{-100 * math.expm1(-below[name]):.0f} %" for name in metric)
+    assert BY_NAME["lcmd"].measured == (
+        f"eight tables, 50 labels per round: root mean squared errors below those of random by {ensemble} for ensembles"
+        f" of networks, {forest} for forests and {boosted} for boosted trees"
     )
 
 

@@ -26,7 +26,7 @@ def command(
     ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the two tables of docs/grid.md.")] = False,
 ) -> None:
-    """Show six methods to start with; with --all every method: its objective and search, what it needs, guarantees and
+    """Show seven methods to start with; with --all every method: its objective and search, what it needs, guarantees and
     costs, and where it comes from.
     """
     import natsel
