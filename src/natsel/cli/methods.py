@@ -26,8 +26,8 @@ def command(
     ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the two tables of docs/grid.md.")] = False,
 ) -> None:
-    """Show seven methods to start with; with --all every method: its objective and search, what it needs, guarantees and
-    costs, and where it comes from.
+    """Show seven methods to start with; with --all every method: its objective and search, what it needs, guarantees
+    and costs, and where it comes from.
     """
     import natsel
 

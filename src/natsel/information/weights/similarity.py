@@ -225,8 +225,8 @@ class Kernel:
 
         def work(part: slice) -> Tensor:
             features_n_D, outputs = self.features_N_D[part].to(dtype), self.outputs_N_C
-            if outputs is None:
-                found_n = features_n_D @ matrix_C_D[0]
+            if outputs is None:  # twice the same row: a CPU's product with two takes half the time of that with one
+                found_n = (features_n_D @ matrix_C_D[[0, 0]].T)[:, 0]
             else:
                 found_n = ((features_n_D @ matrix_C_D.T) * outputs[part].to(dtype)).sum(1)
             return found_n.double() if self.scales_N is None else found_n * self.scales_N[part]
