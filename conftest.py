@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import settings
 
 settings.register_profile("few", max_examples=20)  # where a test does not say how many itself
-settings.register_profile("many", max_examples=200)
+settings.register_profile("many", max_examples=300)
 settings.load_profile("few")
 
 SOURCE = Path(__file__).parent / "src"
