@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Progress, State, has_distances, lacking
-from natsel.search.clocks import Clocks
-from natsel.search.nearest import Nearest, farthest_soon
-from natsel.search.topk import check_k
+from natsel.search.nearest import farthest_points
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,4 @@ class FarthestFirst:
         """Pick k of the allowed positions; the generator only fills up where nothing but copies is left."""
         if not has_distances(state):
             raise lacking(state, self)
-        check_k(k, int(allowed_N.sum()))
-        nearest = Nearest(state, allowed_N, farthest_soon)
-        while len(nearest.taken) < k and (found := nearest.farthest()) is not None:
-            nearest.take(found, last=len(nearest.taken) + 1 == k)
-            if progress is not None:
-                progress(1)
-        notes = nearest.fill(Clocks(len(allowed_N), generator, nearest.size_N.device), k, progress)
-        return nearest.picks(notes)
+        return farthest_points(state, k, allowed_N, generator, progress)

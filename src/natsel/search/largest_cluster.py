@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Progress, State, has_distances, lacking
-from natsel.search.clocks import Clocks
-from natsel.search.nearest import EQUAL, Nearest, farthest_soon
-from natsel.search.topk import check_k
+from natsel.search.nearest import EQUAL, Nearest, farthest_points, farthest_soon
 
 
 @dataclass(frozen=True)
@@ -42,21 +40,7 @@ class LargestCluster:
         """Pick k of the allowed positions; the generator only fills up where nothing but copies is left."""
         if not has_distances(state):
             raise lacking(state, self)
-        check_k(k, int(allowed_N.sum()))
-
-        def soon(distance_N: Tensor, count: int) -> Tensor:
-            return _likely_picks(distance_N, nearest, count)
-
-        nearest = Nearest(state, allowed_N, soon)
-        while len(nearest.taken) < k:
-            found = nearest.farthest(_in_largest(nearest) if nearest.begun else None)
-            if found is None:
-                break
-            nearest.take(found, last=len(nearest.taken) + 1 == k)
-            if progress is not None:
-                progress(1)
-        notes = nearest.fill(Clocks(len(allowed_N), generator, nearest.size_N.device), k, progress)
-        return nearest.picks(notes)
+        return farthest_points(state, k, allowed_N, generator, progress, _in_largest, _likely_picks)
 
 
 def _sizes(nearest: Nearest) -> Tensor:
@@ -74,7 +58,7 @@ def _in_largest(nearest: Nearest) -> Tensor:
     return largest_J[nearest.owner_N.long()]
 
 
-def _likely_picks(distance_N: Tensor, nearest: Nearest, count: int) -> Tensor:
+def _likely_picks(nearest: Nearest, distance_N: Tensor, count: int) -> Tensor:
     """The farthest points of the largest cluster, and the farthest of each of the next ones: likely picks."""
     sizes_J = _sizes(nearest)
     first, *others = sizes_J.topk(min(count // 2, len(sizes_J))).indices.tolist()

@@ -18,6 +18,7 @@ from natsel.capabilities import LocatedState, Picks, Progress, VectorsState, has
 from natsel.memory import memory_budget
 from natsel.rounding import ROUNDING
 from natsel.search.clocks import Clocks
+from natsel.search.topk import check_k
 
 Soon = Callable[[Tensor, int], Tensor]
 """Which positions are likely to be picked next, from distances of all points: at most so many, the likeliest first."""
@@ -132,6 +133,40 @@ class _Ahead:
             self.known.update(zip(wanted.tolist(), self.state.distances_to(wanted), strict=True))
         found = self.known.pop(position, None)
         return (self.state.distances(position) if found is None else found).double()
+
+
+def farthest_points(
+    state: LocatedState,
+    k: int,
+    allowed_N: Tensor,
+    generator: torch.Generator,
+    progress: Progress | None,
+    among: Callable[[Nearest], Tensor | None] = lambda nearest: None,
+    soon: Callable[[Nearest, Tensor, int], Tensor] = lambda nearest, distance_N, count: farthest_soon(
+        distance_N, count
+    ),
+) -> Picks:
+    """Take the farthest point k times, of all or of those that `among` names once there is a point to be far from.
+
+    >>> from types import SimpleNamespace
+    >>> from natsel.capabilities import Capability
+    >>> place_N = torch.tensor([0.0, 2.0, 5.0]).double()
+    >>> far = lambda position: (place_N - place_N[position]).square()
+    >>> state = SimpleNamespace(sizes=place_N.square, distances=far, offers=Capability.DISTANCES)
+    >>> farthest_points(state, 2, torch.ones(3, dtype=torch.bool), torch.Generator(), None).positions
+    tensor([2, 0])
+    """
+    check_k(k, int(allowed_N.sum()))
+    nearest = Nearest(state, allowed_N, lambda distance_N, count: soon(nearest, distance_N, count))
+    while len(nearest.taken) < k:
+        found = nearest.farthest(among(nearest) if nearest.begun else None)
+        if found is None:
+            break
+        nearest.take(found, last=len(nearest.taken) + 1 == k)
+        if progress is not None:
+            progress(1)
+    notes = nearest.fill(Clocks(len(allowed_N), generator, nearest.size_N.device), k, progress)
+    return nearest.picks(notes)
 
 
 def farthest_soon(distance_N: Tensor, count: int) -> Tensor:
