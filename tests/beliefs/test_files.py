@@ -255,6 +255,10 @@ def test_a_saved_belief_is_recognised(tmp_path):
     assert read_predictions(tmp_path / "a.npz", "log-probs").shape == (7, 3, 4)
     with pytest.raises(ValueError, match="is a belief and holds log probabilities, found probs"):
         read_predictions(tmp_path / "a.npz", "probs")
+    GaussianSamples([[1.0, 2.0]], 0.5).save(tmp_path / "s.npz")
+    same_bits(read_predictions(tmp_path / "s.npz", "means"), load(tmp_path / "s.npz"))
+    with pytest.raises(ValueError, match="holds its own noise, found 1"):
+        read_predictions(tmp_path / "s.npz", "means", noise=1.0)
     GaussianFeatures([[1.0]]).save(tmp_path / "g.npz")
     with pytest.raises(ValueError, match="holds GaussianFeatures, not class predictions"):
         read_predictions(tmp_path / "g.npz")

@@ -57,6 +57,39 @@ def test_every_format_gives_the_same_picks(tmp_path, call, probs, suffix):
     assert report["total"] == pytest.approx(expected.total)
 
 
+def test_predictions_of_a_regressor_are_read_from_every_format(tmp_path, call):
+    mean_N_K = np.random.default_rng(0).normal(100, 3, (30, 6))
+    as_csv(tmp_path / "long.csv", mean_N_K[:, :, None])
+    rows = [[i, *map(repr, row)] for i, row in enumerate(mean_N_K.tolist())]
+    with open(tmp_path / "wide.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", *(f"tree{k}" for k in range(6))], *rows])
+    np.save(tmp_path / "p.npy", mean_N_K)
+    np.savez(tmp_path / "p.npz", p=mean_N_K)
+    for name in ("p.npy", "p.npz", "wide.csv", "long.csv"):
+        done = call("select", tmp_path / name, "--means", "--noise", 0.01, "-m", "batchbald", "-k", 3, "--json")
+        expected = natsel.select("batchbald", natsel.GaussianSamples(mean_N_K, 0.01), k=3)
+        assert json.loads(done.out)["ids"] == expected.ids.tolist()
+        assert json.loads(done.out)["total"] == pytest.approx(expected.total)
+    np.save(tmp_path / "held.npy", mean_N_K[:4])
+    near = call(
+        "select", tmp_path / "p.npy", "--means", "-m", "lcmd", "-k", 3, "--given", tmp_path / "held.npy", "--json"
+    )
+    belief = natsel.GaussianSamples(mean_N_K, 1.0)
+    assert json.loads(near.out)["ids"] == natsel.select("lcmd", belief, k=3, given=belief[:4]).ids.tolist()
+
+
+def test_predictions_of_a_regressor_read_as_classes_are_refused_with_the_option_that_reads_them(tmp_path, refused):
+    mean_N_K = np.random.default_rng(0).normal(100, 3, (30, 6))
+    np.save(tmp_path / "p.npy", mean_N_K)
+    np.savez(tmp_path / "p.npz", p=mean_N_K)
+    for said in (["p.npy", "--probs"], ["p.npz", "--probs"], ["p.npy", "--probs", "--single-draw"], ["p.npy"]):
+        assert "--means" in refused("select", tmp_path / said[0], *said[1:])
+    assert "pass --means" in refused("select", tmp_path / "p.npy", "--probs", "--noise", 1)
+    assert "variance above 0, found 0" in refused("select", tmp_path / "p.npy", "--means", "--noise", 0)
+    np.save(tmp_path / "three.npy", np.full((4, 3, 2), 0.5))
+    assert "two axes (points, draws)" in refused("select", tmp_path / "three.npy", "--means")
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_a_saved_belief_needs_no_flag(tmp_path, call, probs, suffix):
     natsel.CategoricalSamples.from_probs(probs, ids=np.arange(30) * 7).save(tmp_path / f"b{suffix}")
@@ -137,7 +170,8 @@ def test_a_refusal_leaves_the_old_out_file(tmp_path, refused, preds):
 
 
 def test_the_kind_of_numbers_must_be_said_once(refused, preds):
-    assert refused("select", preds) == "natsel: say what the numbers are: --log-probs, --probs or --logits\n"
+    said = "natsel: say what the numbers are: --log-probs, --probs, --logits or --means (of a regressor)\n"
+    assert refused("select", preds) == said
     assert "either --probs or --logits" in refused("select", preds, "--probs", "--logits")
     assert "pass --probs" in refused("select", preds, "--log-probs")
     assert "pass --probs" in refused("select", preds, "--logits")

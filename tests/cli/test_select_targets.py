@@ -1,6 +1,7 @@
 """`natsel select` with targets and labels: what `natsel.select` picks, and refusals in one sentence."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -46,7 +47,8 @@ def test_labels_are_read_in_order_or_by_id(call, tmp_path, preds, belief, form):
 
 def test_labels_of_targets_go_with_them(call, tmp_path, preds, aims, belief):
     (tmp_path / "labels.txt").write_text("\n".join(map(str, [0, 1, 2, 3] * 2)))
-    found = select._targets(aims[0], tmp_path / "labels.txt", "probs", None, False)
+    read = partial(select.read_belief, kind="probs", key=None, single_draw=False, noise=None)
+    found = select._targets(aims[0], tmp_path / "labels.txt", read)
     assert found.labels_M.tolist() == [0, 1, 2, 3] * 2
 
 

@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.experiments.recipe.plan import load_plan, plan_from
+from natsel.experiments.recipe.plan import laid_over, load_plan, plan_from
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.report.report import report
 from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.publish import publish
 from natsel.experiments.running import run as running
+from natsel.experiments.running import sizes as sizing
 from natsel.experiments.running.build import build_data, initial_ids
+from natsel.experiments.running.data_source import load_data
 from natsel.experiments.running.folder import Job, prepare, write_json, write_outcome
 from natsel.experiments.running.job import Runner
 from natsel.experiments.running.run import Outcome, run_plan
+from natsel.experiments.running.sizes import refuse_sizes
 
 BASE = {
     "name": "parts",
@@ -351,6 +354,54 @@ def test_variants_may_come_one_by_one_and_time_is_shared(tmp_path, in_process):
     run_plan(plan_from(BASE, variants="all"), tmp_path)
     assert json.loads((tmp_path / "plan.json").read_text())["variants"] == ["all", "two"]
     assert set(publish(tmp_path).variants) == {"all", "two"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"data": {"train": 5000}},
+            "^variants.two.data.train: asked for 5000 rows of digits, which has .*; ask for fewer",
+        ),
+        ({"data": {"validation": 5000}}, "^variants.two.data.validation: asked for 5000"),
+        ({"data": {"test": 5000}}, "^variants.two.data.test: asked for 5000 of"),
+        ({"initial": {"per_class": 500}}, "^variants.two.initial.per_class: asked for 500 of each class"),
+        ({"budget": 201}, "^variants.two.budget: .* at most the 200 rows of the pool, found 201; lower it"),
+        (
+            {"budget": 251, "data": {"transforms": [{"kind": "junk", "set": "digits", "count": 50}]}},
+            "^variants.two.budget: .* at most the 250 rows of the pool, found 251; lower it",
+        ),
+    ],
+)
+def test_a_variant_that_its_data_cannot_fill_is_refused_before_any_run(tmp_path, change, words, in_process):
+    two = {"data": {"train": [20] * 10}}
+    right, wrong = (
+        plan_from(BASE | {"variants": {"all": two, "two": one}, "claims": []}) for one in (two, laid_over(two, change))
+    )
+    with pytest.raises(ValueError, match=words):
+        run_plan(wrong, tmp_path)
+    assert not list(tmp_path.rglob("*.json"))
+    assert not list(tmp_path.rglob("*.db"))
+    refuse_sizes(right)  # without the change it can be filled
+
+
+def test_sizes_are_those_of_the_runs(monkeypatch):
+    """Transforms and new classes count; each set is read once for all variants."""
+    grown = {
+        "transforms": [{"kind": "repeated", "copies": 3, "noise": 0.1}, {"kind": "junk", "set": "digits", "count": 9}]
+    }
+    plan = plan_from(BASE | {"variants": BASE["variants"] | {"grown": {"data": grown}}, "claims": []})
+    read, sizes, checked = [], {}, sizing.check_sizes
+    monkeypatch.setattr(sizing, "load_data", lambda recipe: read.append(recipe.name) or load_data(recipe))
+    monkeypatch.setattr(sizing, "check_sizes", lambda recipe, setting: sizes.update({recipe.name: setting}))
+    refuse_sizes(plan)
+    assert read == ["parts-all"]
+    for recipe in plan.recipes.values():
+        built, found = build_data(recipe), sizes[recipe.name]
+        checked(recipe, found)
+        np.testing.assert_array_equal(found.ids, built.ids)
+        np.testing.assert_array_equal(found.examples.labels, built.examples.labels)
+        assert [len(found.test), len(found.first)] == [len(built.test), len(built.first)]
 
 
 def test_a_plan_that_is_killed_can_be_reported(tmp_path, in_process):

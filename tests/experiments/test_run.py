@@ -491,7 +491,7 @@ def test_methods_of_weight_space_are_compared_on_one_last_layer(tmp_path):
     for method in recipe.methods:
         runner.do(method, 0, recipe.budget, lambda event: None)
     found = curves(tmp_path)
-    assert [method for method, _ in found] == ["badge", "bait-det", "logdet", "trace-eig"]
+    assert [method for method, _ in found] == ["random", "badge", "bait-det", "logdet", "trace-eig"]
     for curve in found.values():
         assert (curve.sizes, len(set(curve.acquired))) == ((10, 14), 4)
         assert 0 <= curve.final("accuracy") <= 1

@@ -2,13 +2,16 @@
 
 `save` and `load` keep a belief exactly: every tensor bit for bit, and beside them the kind of belief, a format version
 and what else its fields hold (`natsel.beliefs.storage`). `read_predictions` takes raw arrays or tables; what their
-numbers mean is said by the caller and checked, never guessed.
+numbers mean is said by the caller and checked, never guessed:
+
+    log-probs, probs, logits    [points, draws, classes]    CategoricalSamples
+    means                       [points, draws]             GaussianSamples, with one noise variance for all labels
 """
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import torch
@@ -17,17 +20,20 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
-from natsel.beliefs.prediction_tables import read_table
+from natsel.beliefs.gaussian import GaussianSamples
+from natsel.beliefs.prediction_tables import read_means_table, read_table
 from natsel.beliefs.storage import FORMAT, described_by_format_1, kind_called, put_together, taken_apart, wrong_fields
 from natsel.containers import Arrays, open_arrays, read_npy, readable, write_arrays
 
-Kind = Literal["log-probs", "probs", "logits"]
-_NAMES: dict[Kind, str] = {"log-probs": "log probabilities", "probs": "probabilities", "logits": "logits"}
-_MAKE: dict[Kind, Callable[..., CategoricalSamples]] = {
+ClassKind = Literal["log-probs", "probs", "logits"]
+Kind = Literal["log-probs", "probs", "logits", "means"]
+_NAMES: dict[ClassKind, str] = {"log-probs": "log probabilities", "probs": "probabilities", "logits": "logits"}
+_MAKE: dict[ClassKind, Callable[..., CategoricalSamples]] = {
     "log-probs": CategoricalSamples,
     "probs": CategoricalSamples.from_probs,
     "logits": CategoricalSamples.from_logits,
 }
+_OF_A_REGRESSOR = 'predictions of a regressor (points, draws) are read with --means (kind="means")'
 _SUFFIXES = (".npz", ".safetensors", ".npy", ".csv", ".parquet")
 
 Stored = Tensor | np.ndarray[Any, Any]
@@ -62,6 +68,32 @@ def kind_of(path: str | Path) -> str | None:
     return open_arrays(path).texts.get("natsel_kind") if path.suffix in (".npz", ".safetensors") else None
 
 
+@overload
+def read_predictions(
+    path: str | Path,
+    kind: ClassKind | None = None,
+    *,
+    key: str | None = None,
+    ids_key: str = "ids",
+    weights_key: str = "log_weights_K",
+    single_draw: bool = False,
+    noise: None = None,
+) -> CategoricalSamples: ...
+
+
+@overload
+def read_predictions(
+    path: str | Path,
+    kind: Literal["means"],
+    *,
+    key: str | None = None,
+    ids_key: str = "ids",
+    weights_key: str = "log_weights_K",
+    single_draw: bool = False,
+    noise: float | None = None,
+) -> GaussianSamples: ...
+
+
 def read_predictions(
     path: str | Path,
     kind: Kind | None = None,
@@ -70,13 +102,18 @@ def read_predictions(
     ids_key: str = "ids",
     weights_key: str = "log_weights_K",
     single_draw: bool = False,
-) -> CategoricalSamples:
-    """Predictions of any program as a belief: arrays [points, draws, classes], or a table of them.
+    noise: float | None = None,
+) -> CategoricalSamples | GaussianSamples:
+    """Predictions of any program as a belief: arrays [points, draws, classes], or [points, draws] for means, or tables.
 
     `kind` says what the numbers are; only a file written by `save` may leave it out. In a `.npz` or
     `.safetensors` file `key` names the array where there are several, and ids and log weights are taken from
     `ids_key` and `weights_key` where present; `.npy` holds the array alone. A table (`.csv`, `.parquet`) has
     a row for each id and draw. `single_draw` reads [points, classes] as one draw.
+
+    `kind="means"` reads the predictions of a regressor, one per point and draw (a tree, an ensemble member); `noise` is
+    the variance of labels around them, 1 where it is not given. A table may then also have a row for each id and a
+    column for each draw.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +122,11 @@ def read_predictions(
     (3, 2, 4)
     """
     path = _checked_path(path)
+    means = kind == "means"
+    if noise is not None and not means:
+        raise ValueError('noise: is for means of a regressor; pass --means (kind="means") as well, or leave it out')
+    if single_draw and means:
+        raise ValueError("single_draw: means are (points, draws), one column where there is one draw; leave it out")
     if kind is not None and kind not in get_args(Kind):
         raise ValueError(f"kind: expected {', '.join(get_args(Kind))}, found {kind!r}; choose one of them")
     ids: Stored | None = None
@@ -92,8 +134,8 @@ def read_predictions(
     if path.suffix in (".npz", ".safetensors"):
         arrays = open_arrays(path)
         if "natsel_kind" in arrays.texts:
-            return _categorical(_load(arrays, path), path, kind)
-        values = arrays.read(_chosen_key(arrays, path, key, single_draw))
+            return _saved(_load(arrays, path), path, kind, noise)
+        values = arrays.read(_chosen_key(arrays, path, key, kind, single_draw))
         ids = _optional(arrays, path, ids_key)
         log_weights_K = _optional(arrays, path, weights_key)
     elif key is not None:
@@ -101,9 +143,11 @@ def read_predictions(
     elif path.suffix == ".npy":
         values = read_npy(path)
     else:
-        values, ids = read_table(path, single_draw)
+        values, ids = read_means_table(path) if means else read_table(path, single_draw)
     if kind is None:
-        raise ValueError("kind: say what the numbers are: log-probs, probs or logits")
+        raise ValueError("kind: say what the numbers are: log-probs, probs, logits or means")
+    if kind == "means":
+        return _means(values, 1.0 if noise is None else noise, log_weights_K, ids)
     return _understood(_with_draws(values, path, single_draw), kind, log_weights_K, ids)
 
 
@@ -132,7 +176,14 @@ def _load(arrays: Arrays, path: str | Path) -> Belief:
     return put_together(kind, description, lambda tensor: torch.as_tensor(arrays.read(tensor)))
 
 
-def _categorical(belief: Belief, path: Path, kind: Kind | None) -> CategoricalSamples:
+def _saved(belief: Belief, path: Path, kind: Kind | None, noise: float | None) -> CategoricalSamples | GaussianSamples:
+    """A belief that was saved, if it is of the stated kind."""
+    if kind == "means":
+        if not isinstance(belief, GaussianSamples):
+            raise ValueError(f"kind: {path} is a belief and holds {type(belief).__name__}; leave --means (kind) out")
+        if noise is not None:
+            raise ValueError(f"noise: {path} is a belief and holds its own noise, found {noise:g}; leave it out")
+        return belief
     if not isinstance(belief, CategoricalSamples):
         raise ValueError(f"path: {path} holds {type(belief).__name__}, not class predictions; use natsel.Belief.load")
     if kind not in (None, "log-probs"):
@@ -142,12 +193,13 @@ def _categorical(belief: Belief, path: Path, kind: Kind | None) -> CategoricalSa
     return belief
 
 
-def _chosen_key(arrays: Arrays, path: Path, key: str | None, single_draw: bool) -> str:
+def _chosen_key(arrays: Arrays, path: Path, key: str | None, kind: Kind | None, single_draw: bool) -> str:
     if key is not None:
         if key not in arrays.shapes:
             raise ValueError(f"key: {path} has no array {key!r}; it holds {arrays}")
         return key
-    axes = 2 if single_draw else 3
+    means = kind == "means"
+    axes = 2 if single_draw or means else 3
     able, others = (
         [name for name, shape in arrays.shapes.items() if len(shape) == count and name in arrays.floats]
         for count in (axes, 5 - axes)
@@ -155,11 +207,20 @@ def _chosen_key(arrays: Arrays, path: Path, key: str | None, single_draw: bool) 
     if len(able) == 1:
         return able[0]
     found = f"{len(able)} arrays" if able else "no array"
-    wanted = "(points, classes)" if single_draw else "(points, draws, classes)"
+    wanted = "(points, draws)" if means else "(points, classes)" if single_draw else "(points, draws, classes)"
     remedy = "name one with --key (key=)" if able else "save one"
     if not able and others:
-        remedy = f"{'leave out' if single_draw else 'a single draw is read with'} --single-draw (single_draw=True)"
+        remedy = _remedy_for_axes(means, single_draw)
     raise ValueError(f"path: {path} has {found} of {axes} axes {wanted}; it holds {arrays}; {remedy}")
+
+
+def _remedy_for_axes(means: bool, single_draw: bool) -> str:
+    """What to do about an array of two axes where three were expected, or the other way round."""
+    if means:
+        return "probabilities are read with --probs (kind), logits with --logits"
+    if single_draw:
+        return "leave out --single-draw (single_draw=True)"
+    return f"a single draw is read with --single-draw (single_draw=True), {_OF_A_REGRESSOR}"
 
 
 def _optional(arrays: Arrays, path: Path, key: str) -> Stored | None:
@@ -170,6 +231,17 @@ def _optional(arrays: Arrays, path: Path, key: str) -> Stored | None:
     if key not in ("ids", "log_weights_K"):
         raise ValueError(f"key: {path} has no array {key!r}; it holds {arrays}")
     return None
+
+
+def _means(values: Stored, noise: float, log_weights_K: Stored | None, ids: Stored | None) -> GaussianSamples:
+    """A belief from [N, K] predictions of a regressor."""
+    mean_N_K = as_tensor(values, "path")
+    if mean_N_K.ndim != 2:
+        remedy = _remedy_for_axes(means=True, single_draw=False) if mean_N_K.ndim == 3 else "reshape it"
+        raise ValueError(f"path: expected two axes (points, draws), found shape {tuple(mean_N_K.shape)}; {remedy}")
+    if not 0 < noise < float("inf"):
+        raise ValueError(f"noise: expected a variance above 0, found {noise:g}; give a positive number")
+    return GaussianSamples(mean_N_K, noise, log_weights_K, ids=ids)
 
 
 def _with_draws(values: Stored, path: Path, single_draw: bool) -> Tensor:
@@ -186,7 +258,7 @@ def _with_draws(values: Stored, path: Path, single_draw: bool) -> Tensor:
             f"single_draw: expected axes (points, classes), found shape {tuple(tensor.shape)}; leave it out"
         )
     if tensor.ndim != 3:
-        remedy = "a single draw is read with --single-draw (single_draw=True)" if tensor.ndim == 2 else "reshape it"
+        remedy = _remedy_for_axes(means=False, single_draw=False) if tensor.ndim == 2 else "reshape it"
         raise ValueError(
             f"path: expected three axes (points, draws, classes), found shape {tuple(tensor.shape)}; {remedy}"
         )
@@ -194,7 +266,7 @@ def _with_draws(values: Stored, path: Path, single_draw: bool) -> Tensor:
 
 
 def _understood(
-    values_N_K_C: Tensor, kind: Kind, log_weights_K: Stored | None, ids: Stored | None
+    values_N_K_C: Tensor, kind: ClassKind, log_weights_K: Stored | None, ids: Stored | None
 ) -> CategoricalSamples:
     """A belief of the stated kind, or a refusal that says what the numbers look like instead."""
     bad = values_N_K_C.isnan()
@@ -207,17 +279,27 @@ def _understood(
     try:
         return _MAKE[kind](values_N_K_C, log_weights_K, ids=ids)
     except ValueError as refusal:
-        other = None if str(refusal).startswith(("ids", "log_weights_K")) else _looks_like(values_N_K_C)
-        if other is None or other == kind:
+        if str(refusal).startswith(("ids", "log_weights_K")):
             raise
-        raise ValueError(str(refusal).split(";")[0] + _hint(other)) from None
+        other = _looks_like(values_N_K_C)
+        hints = _hint(other) if other is not None and other != kind else ""
+        hints += f"; {_OF_A_REGRESSOR}" if _may_be_means(values_N_K_C) else ""
+        if not hints:
+            raise
+        raise ValueError(str(refusal).split(";")[0] + hints) from None
 
 
-def _hint(kind: Kind) -> str:
+def _hint(kind: ClassKind) -> str:
     return f'; these look like {_NAMES[kind]}: pass --{kind} (kind="{kind}")'
 
 
-def _looks_like(values_N_K_C: Tensor) -> Kind | None:
+def _may_be_means(values_N_K_C: Tensor) -> bool:
+    """Whether numbers with one draw or one class may be a regressor's: no row sums to one, nor do its exponentials."""
+    sums_N_K = torch.stack([values_N_K_C.double().sum(-1), values_N_K_C.double().exp().sum(-1)])
+    return min(values_N_K_C.shape[1:]) == 1 and bool(((sums_N_K - 1).abs() > 1e-2).all())
+
+
+def _looks_like(values_N_K_C: Tensor) -> ClassKind | None:
     """What the numbers may be, by their range and the sums of rows; it words a refusal and never decides."""
     if values_N_K_C.numel() == 0:
         return None

@@ -3,6 +3,11 @@
     id,draw,p0,p1            rows in any order; columns `id` (integers, or names) and `draw`, then p0..pC−1
     17,0,0.9,0.1             or, under other names, all remaining columns as classes in the order they stand
 
+Means of a regressor have one column besides, or a row for each point and a column for each draw:
+
+    id,draw,mean             id,tree0,tree1
+    17,0,2.5                 17,2.5,2.25
+
 Every id must have the same draws, each once. Points come out in ascending order of id, so that the order of
 rows in the file never decides a tie.
 """
@@ -36,19 +41,36 @@ class Columns:
 
 def read_table(path: Path, single_draw: bool) -> tuple[Array, Array]:
     """The values [N, K, C] and ids [N] of a table."""
+    return _read(path, single_draw)[1:]
+
+
+def read_means_table(path: Path) -> tuple[Array, Array]:
+    """The means [N, K] and ids [N] of a table with a column `draw` and one of means, or with one column per draw."""
+    columns, value_N_K_C, ids_N = _read(path, single_draw=True)
+    if columns.draw is None:
+        return value_N_K_C[:, 0], ids_N
+    if len(columns.classes) > 1:
+        found = ", ".join(columns.classes[:8])
+        raise ValueError(f"path: {path} should have one column of means beside id and draw, found {found}; drop others")
+    return value_N_K_C[..., 0], ids_N
+
+
+def _read(path: Path, single_draw: bool) -> tuple[Columns, Array, Array]:
     columns, table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, single_draw)
     id_R = table["id"]
     if len(id_R) == 0:
         raise ValueError(f"path: {path} has a header and no rows; write one row for each id and draw")
     draw_R = table[columns.draw] if columns.draw else np.zeros(len(id_R), dtype=np.int64)
-    return _stacked(id_R, draw_R, np.stack([table[name] for name in columns.classes], axis=1))
+    return columns, *_stacked(id_R, draw_R, np.stack([table[name] for name in columns.classes], axis=1))
 
 
 def _columns(path: Path, names: list[str], single_draw: bool) -> Columns:
     missing = [name for name in ("id", "draw") if name not in names and not (single_draw and name == "draw")]
     if missing:
         found = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        remedy = "; one draw is read with --single-draw (single_draw=True)" if missing == ["draw"] else ""
+        remedy = ""
+        if missing == ["draw"]:
+            remedy = "; one draw is read with --single-draw (single_draw=True), columns of a regressor with --means"
         raise ValueError(f"path: {path} needs columns id, draw and one per class, found {found or 'none'}{remedy}")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -1,40 +1,55 @@
 """`natsel select`: choose the points to take next from a file of predictions."""
 
-import re
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from natsel.cli.output import COLUMNS, as_csv, fitted, picks_table, print_json, progress, rows, warn
+from natsel.cli.prediction_files import (
+    FILE,
+    AsJson,
+    Key,
+    Logits,
+    LogProbs,
+    Means,
+    Noise,
+    Probs,
+    SingleDraw,
+    kind_of_numbers,
+    read_belief,
+    read_ids,
+    read_labels,
+    read_values,
+)
 
 if TYPE_CHECKING:
     from natsel import Belief, Explanation, Selection
 
 NAME = "select"
-EXAMPLE = "Example: natsel select preds.npz --probs --method batchbald -k 20 --out picks.csv"
+EXAMPLE = (
+    "Example: natsel select preds.npz --probs --method batchbald -k 20 --out picks.csv   or, for a regressor,"
+    "   natsel select trees.npy --means --method lcmd -k 200"
+)
 
 
 def command(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="Predictions \\[points, draws, classes] in .npz, .safetensors or .npy;"
-            " or .csv / .parquet with columns id, draw and one per class; or a saved belief.",
-            show_default=False,
-        ),
-    ],
+    file: Annotated[Path, typer.Argument(help=FILE, show_default=False)],
     method: Annotated[str, typer.Option("--method", "-m", help="See: natsel methods.")] = "power-bald",
     k: Annotated[
         int | None,
         typer.Option("-k", "--k", help="How many points to pick: 10 if not given, as many as fit with --budget."),
     ] = None,
-    log_probs: Annotated[bool, typer.Option("--log-probs", help="The numbers are log probabilities.")] = False,
-    probs: Annotated[bool, typer.Option("--probs", help="The numbers are probabilities.")] = False,
-    logits: Annotated[bool, typer.Option("--logits", help="The numbers are logits.")] = False,
-    key: Annotated[str | None, typer.Option(help="The array to read, where the file holds several.")] = None,
-    single_draw: Annotated[bool, typer.Option("--single-draw", help="Read \\[points, classes] as one draw.")] = False,
+    log_probs: LogProbs = False,
+    probs: Probs = False,
+    logits: Logits = False,
+    means: Means = False,
+    noise: Noise = None,
+    key: Key = None,
+    single_draw: SingleDraw = False,
     targets: Annotated[
         Path | None,
         typer.Option(help="Predictions for the inputs that matter, from the same draws, in the same format (epig)."),
@@ -63,26 +78,32 @@ def command(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each pick carries and shares with earlier ones.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose the points to take next from a file of predictions.
 
-    Say what the numbers are: --log-probs, --probs or --logits; only a belief saved by natsel knows itself.
+    Say what the numbers are: --log-probs, --probs, --logits or --means; only a belief saved by natsel knows itself.
     """
-    kind = _kind(log_probs, probs, logits)
+    read = partial(
+        read_belief,
+        kind=kind_of_numbers(log_probs, probs, logits, means),
+        key=key,
+        single_draw=single_draw,
+        noise=noise,
+    )
     with ExitStack() as stack:
         if out is not None:
             from natsel.containers import atomically
 
             place = stack.enter_context(atomically(out))  # first, so that a wrong folder costs no work
-        belief = _belief(file, kind, key, single_draw)
+        belief = read(file)
         left_out = read_ids(exclude, belief) if exclude is not None else None
         known = {
             "labels": read_labels(labels, belief, "labels") if labels is not None else None,
             "costs": read_values(costs, belief, "costs", "cost", float) if costs is not None else None,
             "budget": budget,
-            "targets": _targets(targets, target_labels, kind, key, single_draw),
-            "given": _belief(given, kind, key, single_draw) if given is not None else None,
+            "targets": _targets(targets, target_labels, read),
+            "given": read(given) if given is not None else None,
         }
         selection = _select(method, belief, k, known, left_out, seed)
         explanation = selection.explain() if explain or as_json or out is not None else None
@@ -95,104 +116,15 @@ def command(
         warn((explanation or selection).warnings)
 
 
-def read_ids(path: Path, belief: "Belief") -> list[int | str]:
-    """The ids in a file, one per line: integers or names, as in the belief; empty lines and comments are skipped."""
-    from natsel.containers import readable
-
-    with readable(path):
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    ids = []
-    for number, line in enumerate(lines, start=1):
-        text = _without_comment(line)
-        try:
-            ids += [_id(text, belief)] if text else []
-        except ValueError:
-            raise ValueError(
-                f"exclude: {path} line {number} should hold one integer id, found {text!r}; correct the line"
-            ) from None
-    return ids
-
-
-def _without_comment(line: str) -> str:
-    """A line up to a # that begins it or follows a space: names may contain one."""
-    return re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip()
-
-
-def _id(text: str, belief: "Belief") -> int | str:
-    """An id as a belief has it: an integer, or a name."""
-    return int(text) if belief.ids.dtype.kind == "i" else text
-
-
-def read_labels(path: Path, belief: "Belief", name: str) -> list[float]:
-    """The labels in a file, one per line in the order of the points, or lines of id,label in any order."""
-    return read_values(path, belief, name, "label", belief.label_type)
-
-
-def read_values(path: Path, belief: "Belief", name: str, word: str, read: type[int] | type[float]) -> list[float]:
-    """One number for each point from a file: one per line in the order of the points, or lines of id,number in any
-    order. `word` is what such a number is, and may head its column.
-    """
-    from natsel.containers import readable
-    from natsel.ids import keys_of
-
-    with readable(path):
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    values: list[float] = []
-    pairs: list[tuple[int | str, float]] = []
-    for number, line in enumerate(lines, start=1):
-        text = _without_comment(line)
-        if not text or text.replace(" ", "").lower() in (f"id,{word}", word):
-            continue
-        try:
-            *before, value = text.rsplit(",", 1)
-            if before:
-                pairs.append((_id(before[0], belief), read(value)))
-            else:
-                values.append(read(value))
-        except (ValueError, TypeError):
-            kind = "a class number" if read is int else "a number"
-            raise ValueError(
-                f"{name}: {path} line {number} should hold {kind}, or id,{word}; found {text!r}; correct the line"
-            ) from None
-    if not pairs:
-        return values
-    named, ids = dict(pairs), keys_of(belief.ids)
-    wrong = ["lines with an id and lines without"] if values else []
-    wrong += [f"two {word}s for id {id}" for id, value in pairs if named[id] != value]
-    wrong += [f"no {word} for id {id}" for id in ids if id not in named]
-    if wrong:
-        raise ValueError(f"{name}: {path} has {wrong[0]}; give every point one {word} as id,{word}")
-    return [named[id] for id in ids]
-
-
-def _targets(path: Path | None, labels: Path | None, kind: Any, key: str | None, single_draw: bool) -> Any:
+def _targets(path: Path | None, labels: Path | None, read: "Callable[[Path], Belief]") -> Any:
     from natsel.beliefs.targets import Targets
 
     if path is None:
         if labels is not None:
             raise ValueError("--target-labels are labels of targets; pass their predictions as --targets FILE")
         return None
-    belief = _belief(path, kind, key, single_draw)
+    belief = read(path)
     return Targets(belief, labels=None if labels is None else read_labels(labels, belief, "target-labels"))
-
-
-def _kind(log_probs: bool, probs: bool, logits: bool) -> Any:
-    flags = {"log-probs": log_probs, "probs": probs, "logits": logits}
-    given = [kind for kind, on in flags.items() if on]
-    if len(given) > 1:
-        raise ValueError(f"the numbers are either --{' or --'.join(given)}; pass one of these flags")
-    return given[0] if given else None
-
-
-def _belief(path: Path, kind: Any, key: str | None, single_draw: bool) -> "Belief":
-    from natsel.beliefs.files import kind_of, load, read_predictions
-
-    stored = kind_of(path)
-    if stored is None and kind is None:
-        raise ValueError("say what the numbers are: --log-probs, --probs or --logits")
-    if stored is not None and stored != "CategoricalSamples" and kind is None:
-        return load(path)
-    return read_predictions(path, kind, key=key, single_draw=single_draw)
 
 
 def _select(

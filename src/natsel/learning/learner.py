@@ -21,7 +21,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
@@ -55,6 +55,28 @@ from natsel.store import Acquisition, Ask, Journal, Points, Run, Stop, Terms
 from natsel.store.exporting import rows_of
 
 COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
+
+
+@dataclass(frozen=True)
+class FreePoints:
+    """What a batch may be chosen from: free ids, how many of them it may have, and what they may cost together (None:
+    anything); the number of the ask that they are for, and how many labels are told or outstanding before it.
+    """
+
+    ids: Array
+    count: int
+    affordable: float | None
+    ask: int
+    handed_out: int
+
+
+@dataclass
+class Believed:
+    """What a batch was chosen by: the next attempt at it may use it again."""
+
+    belief: Belief | None = None
+    targets: Targets[Belief] | None = None
+    given: Targets[Belief] | None = None
 
 
 class ActiveLearner:
@@ -425,78 +447,94 @@ class ActiveLearner:
         this batch; where labels have costs both are counted in costs, else there is no budget.
         """
         self._fitted.fit_and_evaluate(self._record)
-        belief: Belief | None = None
-        targets: Targets[Belief] | None = None
-        given: Targets[Belief] | None = None
+        believed = Believed()
         seconds = {"believe": 0.0, "select": 0.0} if self._fitted.revision else {}
         while True:
-            state, free_ids = self._record.state, self._record.free_ids()
-            number = state.asks + 1
-            handed_out = len(state.values) + len(state.outstanding)
-            room, affordable = len(free_ids), None
-            if self.costs is None and limit is not None:
-                room = int(limit) - handed_out
-            elif self.costs is not None and (limit is not None or budget is not None):
-                left = math.inf if limit is None else self._left(limit)
-                affordable = left if budget is None else min(left, budget)
-                free_ids = free_ids[self.costs.pays_for(affordable, free_ids)]
-            count = max(0, min(len(free_ids) if k is None else k, room, len(free_ids)))
-            if count == 0 or not self._fitted.revision:
-                seed = derive(self.seed, "start", number)
-                if self.costs is not None and affordable is not None:
-                    free_ids = self.costs.drawn(free_ids, affordable, count, seed)
-                    count = len(free_ids)
-                selection = random_selection(free_ids, count, self.pool, seed)
-            else:
-                seed = derive(self.seed, "select", number)
-                started = perf_counter()
-                part_seed = derive(self.seed, "part", number)
-                if self.costs is not None and affordable is not None and not self.method.facts.reads_belief:
-                    ids = self.costs.drawn(free_ids, affordable, count, part_seed)
-                    count = len(ids)
-                else:
-                    ids = part_looked_at(free_ids, self.method, count, self.candidates, part_seed)
-                taken = None
-                # Targets are drawn again for each batch, and belong to the belief they were made with.
-                if belief is not None and targets is None and are_among(ids, belief.ids).all():
-                    taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
-                else:
-                    belief = targets = given = None  # free the memory of large ones before the next are made
-                    belief, targets, given = self._believe_for(ids, derive(self.seed, "targets", number))
-                seconds["believe"] += perf_counter() - started
-                started = perf_counter()
-                prices = None if self.costs is None else self.costs.of(belief.ids)
-                with self._fitted.bar("choose") as bar:
-                    selection = select(
-                        self.method,
-                        belief,
-                        count,
-                        targets=targets,
-                        given=given,
-                        exclude=taken,
-                        seed=seed,
-                        progress=None if bar is None else picks_counted(bar, count),
-                        costs=prices,
-                        budget=affordable,
-                    )
-                seconds["select"] += perf_counter() - started
-            if count == 0:
+            free = self._free_points(k, limit, budget)
+            cold = free.count == 0 or not self._fitted.revision
+            seed = derive(self.seed, "start" if cold else "select", free.ask)
+            selection = self._at_random(free, seed) if cold else self._by_method(free, believed, seconds, seed)
+            if free.count == 0:
                 return selection
-            if self.costs is not None:
-                selection = replace(selection, costs=self.costs.of(selection.ids))
-            if k is not None and 0 < len(selection) < k:
-                why = "there are no more to hand out" if affordable is None else "the budget pays for no more"
-                warning = f"{len(selection)} of {k} points: {why}"
-                selection = replace(selection, warnings=(*selection.warnings, warning))
-            if self._news:
-                selection, self._news = replace(selection, warnings=(*selection.warnings, *self._news)), ()
+            selection = self._with_costs_and_warnings(selection, k, free.affordable)
             ask = as_ask(selection, seed=seed, revision=self._fitted.revision, seconds=seconds, who=who)
             if self.costs is None:
                 most = None if limit is None else int(limit)
             else:  # what others were handed in the meantime has to be paid for first
-                most = None if limit is None else handed_out + len(ask.picks)
+                most = None if limit is None else free.handed_out + len(ask.picks)
             if self._record.ask(ask, most):
                 return selection
+
+    def _free_points(self, k: int | None, limit: float | None, budget: float | None) -> FreePoints:
+        """What the next batch may be chosen from, and how large it may be."""
+        state, ids = self._record.state, self._record.free_ids()
+        handed_out = len(state.values) + len(state.outstanding)
+        room, affordable = len(ids), None
+        if self.costs is None and limit is not None:
+            room = int(limit) - handed_out
+        elif self.costs is not None and (limit is not None or budget is not None):
+            left = math.inf if limit is None else self._left(limit)
+            affordable = left if budget is None else min(left, budget)
+            ids = ids[self.costs.pays_for(affordable, ids)]
+        count = max(0, min(len(ids) if k is None else k, room, len(ids)))
+        return FreePoints(ids, count, affordable, state.asks + 1, handed_out)
+
+    def _at_random(self, free: FreePoints, seed: int) -> Selection:
+        """A batch for when there is no label to fit a model to, or nothing to choose."""
+        ids, count = free.ids, free.count
+        if self.costs is not None and free.affordable is not None:
+            ids = self.costs.drawn(ids, free.affordable, count, seed)
+            count = len(ids)
+        return random_selection(ids, count, self.pool, seed)
+
+    def _by_method(self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int) -> Selection:
+        """A batch that the method chooses. `believed` is what it was last chosen by, and is used again where that still
+        holds; `seconds` are added to.
+        """
+        started, count = perf_counter(), free.count
+        part_seed = derive(self.seed, "part", free.ask)
+        if self.costs is not None and free.affordable is not None and not self.method.facts.reads_belief:
+            ids = self.costs.drawn(free.ids, free.affordable, count, part_seed)
+            count = len(ids)
+        else:
+            ids = part_looked_at(free.ids, self.method, count, self.candidates, part_seed)
+        belief, taken = believed.belief, None
+        # Targets are drawn again for each batch, and belong to the belief they were made with.
+        if belief is not None and believed.targets is None and are_among(ids, belief.ids).all():
+            taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
+        else:
+            belief = believed.belief = believed.targets = believed.given = None  # frees memory before the next are made
+            belief, believed.targets, believed.given = self._believe_for(ids, derive(self.seed, "targets", free.ask))
+            believed.belief = belief
+        seconds["believe"] += perf_counter() - started
+        started = perf_counter()
+        with self._fitted.bar("choose") as bar:
+            selection = select(
+                self.method,
+                belief,
+                count,
+                targets=believed.targets,
+                given=believed.given,
+                exclude=taken,
+                seed=seed,
+                progress=None if bar is None else picks_counted(bar, count),
+                costs=None if self.costs is None else self.costs.of(belief.ids),
+                budget=free.affordable,
+            )
+        seconds["select"] += perf_counter() - started
+        return selection
+
+    def _with_costs_and_warnings(self, selection: Selection, k: int | None, affordable: float | None) -> Selection:
+        """A selection with what its labels cost, and with warnings that it is short or that the run has changed."""
+        if self.costs is not None:
+            selection = replace(selection, costs=self.costs.of(selection.ids))
+        if k is not None and 0 < len(selection) < k:
+            why = "there are no more to hand out" if affordable is None else "the budget pays for no more"
+            warning = f"{len(selection)} of {k} points: {why}"
+            selection = replace(selection, warnings=(*selection.warnings, warning))
+        if self._news:
+            selection, self._news = replace(selection, warnings=(*selection.warnings, *self._news)), ()
+        return selection
 
     def _believe_for(self, ids: Array, seed: int) -> tuple[Belief, Targets[Belief] | None, Targets[Belief] | None]:
         """What the model believes about points of the pool and, where the method looks at targets, about those of one

@@ -9,12 +9,13 @@ or the ids of a pool that was given; copy c of row r is r + c · (rows of the se
 Repeated-MNIST; junk from another set is numbered after them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from natsel.data import Examples, Pool
+from natsel.data import DataSet, Examples, Pool, load
 from natsel.experiments.recipe.recipe import GIVEN, Counts, Recipe
 from natsel.experiments.running.data_source import Array, Given, load_data
 from natsel.experiments.running.table_scales import scaled
@@ -62,6 +63,22 @@ class Setting:
 def build_data(recipe: Recipe, given: Given | None = None) -> Setting:
     """Load and split the recipe's data, give them their scale and classes, then transform the pool."""
     data = load_data(recipe, given)
+    parts = _split(recipe, data)
+    parts |= scaled(parts, recipe.data, data.kind, [data.train.labels, data.test.labels])
+    scale = _scale(data.train.inputs) if data.kind == "image" else (0.0, 1.0)
+    return _setting(recipe, data, parts, scale, lambda name: load(name).train)
+
+
+def build_without_inputs(recipe: Recipe, data: DataSet, junk_of: Callable[[str], Examples]) -> Setting:
+    """What `build_data` makes, as far as rows, ids and labels go: for data with anything in the place of inputs.
+
+    `junk_of` gives the examples of a set that junk is taken from, with the same in the place of inputs.
+    """
+    return _setting(recipe, data, _split(recipe, data), (0.0, 1.0), junk_of)
+
+
+def _split(recipe: Recipe, data: DataSet) -> dict[str, Any]:
+    """The pool with the mask `row`, and the parts beside it; None for those that the recipe does without."""
     rows = len(data.train)
     id_of_row = ids_of(data.train)
     order = np.random.default_rng(derive(recipe.data.seed, "split")).permutation(rows)
@@ -72,12 +89,22 @@ def build_data(recipe: Recipe, given: Given | None = None) -> Setting:
     test = _random_part(data.test, wanted, derive(recipe.data.seed, "test"), "data.test")
     targets, rest = _targets(recipe, data.train, test, rest)
     chosen = np.sort(np.concatenate([start, _pool_rows(recipe, data.train, start, rest)]))
-    examples = replace(data.train[chosen], masks={"row": chosen})
-    parts: dict[str, Any] = {"pool": examples, "validation": validation, "test": test, "targets": targets}
-    parts |= scaled(parts, recipe.data, data.kind, [data.train.labels, data.test.labels])
+    pool = replace(data.train[chosen], masks={"row": chosen})
+    return {"pool": pool, "validation": validation, "test": test, "targets": targets}
+
+
+def _setting(
+    recipe: Recipe,
+    data: DataSet,
+    parts: dict[str, Any],
+    scale: tuple[float, float],
+    junk_of: Callable[[str], Examples],
+) -> Setting:
+    """The parts with new classes and the transforms of the pool, and the ids of its rows."""
     if isinstance(recipe.data.classes, dict):
         parts = _regrouped(parts, recipe.data.classes)
-    examples = _transformed_all(recipe, parts["pool"])
+    examples = _transformed_all(recipe, parts["pool"], junk_of)
+    id_of_row = ids_of(data.train)
     row_N = np.asarray(examples.masks["row"])
     copy_N = np.asarray(examples.masks.get("copy", np.zeros_like(row_N)))
     junk_N = np.asarray(examples.masks.get("junk", np.zeros(len(row_N), dtype=bool)))
@@ -93,7 +120,7 @@ def build_data(recipe: Recipe, given: Given | None = None) -> Setting:
         validation=parts["validation"],
         test=parts["test"],
         kind=data.kind,
-        scale=_scale(data.train.inputs) if data.kind == "image" else (0.0, 1.0),
+        scale=scale,
         targets=parts["targets"],
         original=examples.masks.get("original"),
     )
@@ -153,9 +180,11 @@ def build_model(recipe: Recipe, setting: Setting, device: str | None = None, giv
 
 def build_training(recipe: Recipe) -> Any:
     """How the recipe trains: a preset, with whatever the recipe sets differently."""
+    from natsel.models.networks.augmentation import CropFlip
     from natsel.models.networks.training import BATCHBALD, QUICK, STOCHASTIC, Training
 
     settings = dict(recipe.training)
+    settings |= {"augmentation": CropFlip()} if "augmentation" in settings else {}
     presets = {"batchbald": BATCHBALD, "stochastic": STOCHASTIC, "quick": QUICK, None: Training()}
     return replace(presets[settings.pop("preset", None)], **settings)
 
@@ -265,10 +294,10 @@ def _regrouped(parts: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"data.classes: {str(reason).removeprefix('groups: ')}") from None
 
 
-def _transformed_all(recipe: Recipe, examples: Examples) -> Examples:
+def _transformed_all(recipe: Recipe, examples: Examples, junk_of: Callable[[str], Examples]) -> Examples:
     for number, transform in enumerate(recipe.data.transforms):
         try:
-            examples = _transformed(examples, transform, derive(recipe.data.seed, "transform", number))
+            examples = _transformed(examples, transform, junk_of, derive(recipe.data.seed, "transform", number))
         except ValueError as reason:
             raise ValueError(f"data.transforms[{number}]: {reason}") from None
     if not len(examples):
@@ -276,14 +305,14 @@ def _transformed_all(recipe: Recipe, examples: Examples) -> Examples:
     return examples
 
 
-def _transformed(examples: Examples, transform: dict[str, Any], seed: int) -> Examples:
+def _transformed(
+    examples: Examples, transform: dict[str, Any], junk_of: Callable[[str], Examples], seed: int
+) -> Examples:
     from natsel.data import transforms
 
     arguments = dict(transform)
     if arguments["kind"] == "junk":
-        from natsel.data import load
-
-        junk = transforms.subsampled(load(arguments["set"]).train, arguments["count"], seed)
+        junk = transforms.subsampled(junk_of(arguments["set"]), arguments["count"], seed)
         return transforms.with_junk(examples, junk)
     change = getattr(transforms, arguments.pop("kind").replace("-", "_"))
     return change(examples, **arguments, seed=seed)  # type: ignore[no-any-return]

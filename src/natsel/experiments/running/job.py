@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
-
 from natsel.experiments.recipe.checks import closest
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import GIVEN, Recipe
 from natsel.experiments.running.build import Setting, build_data, build_model, initial_ids
 from natsel.experiments.running.data_source import Given
 from natsel.experiments.running.folder import Job, journal_path, write_outcome
+from natsel.experiments.running.sizes import check_sizes
 from natsel.experiments.running.target_inputs import build_targets
 from natsel.models.kinds import kind_called
 from natsel.models.networks.inputs import as_device
@@ -40,7 +39,7 @@ class Runner:
             except ValueError as reason:
                 raise ValueError(f"methods[{index}]: {str(reason).removeprefix('method: ')}") from None
         self.setting = build_data(recipe, given)
-        _check_sizes(recipe, self.setting)
+        check_sizes(recipe, self.setting)
         _check_targets(recipe, self.setting)
         _check_metric(recipe, self.setting)
         kind = recipe.model["kind"]
@@ -131,38 +130,6 @@ def _measured(learner: "ActiveLearner", labels: int, in_queries: bool) -> dict[s
         "metrics": dict(last.metrics) if last else {},
         "seconds": seconds | (dict(last.seconds) if last else {}),
     }
-
-
-def _check_sizes(recipe: Recipe, setting: Setting) -> None:
-    """Refuse a start or a budget that the pool cannot give."""
-    how, wanted = recipe.initial.how, recipe.initial.value
-    ids, labels = setting.ids[setting.first], np.asarray(setting.examples.labels)[setting.first]
-    if how == "per_class" and setting.regression:
-        raise ValueError("initial.per_class: labels are real numbers, which have no classes; use count")
-    if how == "ids":
-        rows = initial_ids(recipe, setting, 0)
-        strangers = rows[~np.isin(rows, ids)]
-        if len(strangers):
-            raise ValueError(f"initial.ids: row {strangers[0]} is not in the pool; name rows of {recipe.data.name}")
-        if len(np.unique(rows)) < len(rows):
-            raise ValueError(f"initial.ids: found {rows.tolist()}; name each row once")
-        start = len(rows)
-    elif how == "count":
-        if wanted > len(ids):
-            raise ValueError(f"initial.count: asked for {wanted} of {len(ids)} rows; ask for fewer")
-        start = wanted
-    else:
-        counts = np.unique(labels[labels >= 0], return_counts=True)[1]
-        if wanted > counts.min():
-            raise ValueError(
-                f"initial.per_class: asked for {wanted} of each class, but one has {counts.min()} rows; ask for fewer"
-            )
-        start = wanted * len(counts)
-    if not start < recipe.budget <= len(setting.ids):
-        raise ValueError(
-            f"budget: expected more than the {start} labels of initial.{how} and at most the {len(setting.ids)} rows"
-            f" of the pool, found {recipe.budget}"
-        )
 
 
 def _check_metric(recipe: Recipe, setting: Setting) -> None:

@@ -82,6 +82,10 @@ def run_plan(
             locks.enter_context(locked(place))
         if "" in plan.recipes and "name" in read_plan(folder):
             raise ValueError(f"folder: {folder} holds variants of a recipe, or a study; take another folder")
+        if len(plan.recipes) > 1 and not given:  # a variant alone, or data that all share, is refused before a job
+            from natsel.experiments.running.sizes import refuse_sizes
+
+            refuse_sizes(plan)
         if plan.study:
             _run_study(plan, folder, reports(""), device, fresh, command)
         for name, recipe in plan.recipes.items():

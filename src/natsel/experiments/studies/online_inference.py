@@ -11,7 +11,7 @@ Only labels that q was not trained on enter the weights. Each sub-trial takes a 
 size.  docs/theory/joint-predictions.md, 8 and 11; Kirsch, Kossen & Gal 2022.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,12 @@ from natsel.data import Examples, Pool
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
+from natsel.experiments.studies.dropout_network import dropout_network
 from natsel.experiments.studies.look_ahead import look_ahead
-from natsel.experiments.studies.units import Units
+from natsel.experiments.studies.units import Tell, Units
 from natsel.seeds import derive
 
 _SEQUENCES = ("active", "random")
-
-Tell = Callable[[str], None]
 
 
 def run(
@@ -65,14 +64,6 @@ class _Lab:
         self.pool, self.validation = (replace(one, masks={}) for one in split(data.train, wanted, seed=0))
         self.test = replace(split(data.test, (settings["test"],), seed=1)[0], masks={})
 
-    def model(self) -> Any:
-        from natsel.models import Dropout, mnist_cnn
-        from natsel.models.networks.training import STOCHASTIC
-
-        epochs = {name: self.settings[name] for name in ("epoch_samples", "max_epochs")}
-        training = replace(STOCHASTIC, patience=min(20, epochs["max_epochs"]), **epochs)
-        return Dropout(mnist_cnn, draws=self.settings["draws"], training=training, device=self.device)
-
     def sequence(self, name: str, folder: Path, tell: Tell) -> Examples:
         """Labels in the order they came: a balanced start, then chosen actively or at random."""
         from natsel.data import balanced_start
@@ -84,7 +75,7 @@ class _Lab:
             rest = np.setdiff1d(np.arange(len(self.pool)), start)
             more = np.random.default_rng(derive(0, "random")).permutation(rest)[: count - len(start)]
             return self.pool[np.concatenate([start, more])]
-        model = self.model()
+        model = dropout_network(self.settings, self.device)
         model.draws = min(self.settings["draws"], 100)
         learner = ActiveLearner(
             model,
@@ -106,7 +97,8 @@ class _Lab:
     def measure(self, ordered: Examples, trial: int, size: int) -> dict[str, Any]:
         """What the model of the first `size` labels comes to, before and after it takes in the next ones."""
         new = ordered[np.arange(size, size + self.settings["step"])]
-        model = self.model().fit(ordered[np.arange(size)], self.validation, seed=derive(0, "trial", trial, size))
+        model = dropout_network(self.settings, self.device)
+        model.fit(ordered[np.arange(size)], self.validation, seed=derive(0, "trial", trial, size))
         seed = derive(0, "sub-trials", trial, size)
         look = look_ahead(model, new, self.test, sub_trials=self.settings["sub_trials"], seed=seed)
         return {

@@ -11,7 +11,7 @@ docs/theory/weight-space.md, 12; Kirsch 2024.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,8 @@ from natsel.choose import Method, score
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
-from natsel.experiments.studies.units import Units
+from natsel.experiments.studies.dropout_network import dropout_network
+from natsel.experiments.studies.units import Tell, Units
 from natsel.objectives import (
     EIG,
     EPIG,
@@ -55,8 +56,6 @@ _PUBLISHED = {
 
 _PAIR = ("BALD (draws)", "EIG (log-det)")
 
-Tell = Callable[[str], None]
-
 
 def run(
     settings: Mapping[str, Any],
@@ -77,17 +76,14 @@ def run(
 
 def _trial(settings: Mapping[str, Any], trial: int, device: str | None) -> dict[str, Any]:
     from natsel.data import load, split
-    from natsel.models import Dropout, LastLayer, mnist_cnn
-    from natsel.models.networks.training import STOCHASTIC
+    from natsel.models import LastLayer
 
     data = load("mnist")
     sizes = tuple(settings[name] for name in ("labels", "validation", "pool", "targets"))
     labelled, validation, pool, about = (
         replace(one, masks={}) for one in split(data.train, sizes, seed=derive(0, "trial", trial))
     )
-    epochs = {name: settings[name] for name in ("epoch_samples", "max_epochs")}
-    training = replace(STOCHASTIC, patience=min(20, epochs["max_epochs"]), **epochs)
-    network = Dropout(mnist_cnn, draws=settings["draws"], training=training, device=device)
+    network = dropout_network(settings, device)
     network.fit(labelled, validation, seed=derive(0, "fit", trial))
     scores = _scores(network, _DRAWS, pool.inputs, about.inputs)
     layer = LastLayer.around(network, labelled, device=device)
