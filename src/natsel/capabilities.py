@@ -268,9 +268,20 @@ class VectorsState(State, Protocol):
         """The sum of the vectors of all points, those given too, P values."""
         ...
 
-    def most_aligned(self, vector_P: Tensor, open_N: Tensor, tie: float) -> tuple[int, float]:
-        """The open point with the largest inner product of its direction with a vector, and that number; within `tie`
-        the lower position goes first.
+    @property
+    def rough(self) -> float:
+        """By how much `aligned` is off at most, for a vector of length 1."""
+        ...
+
+    def aligned(self, vectors_m_P: Tensor) -> Tensor:
+        """Inner products of the direction of every point with each of some vectors, [m, N]; 0 without length."""
+        ...
+
+    def most_aligned(self, vector_P: Tensor, rough_N: Tensor, off: float, tie: float) -> tuple[int, float]:
+        """The point with the largest inner product of its direction with a vector, and that number.
+
+        `rough_N` are these numbers off by `off` at most, −inf for points that are not to be looked at; within `tie` the
+        lower position goes first.
         """
         ...
 

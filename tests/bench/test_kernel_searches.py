@@ -89,3 +89,20 @@ def test_bare_products_are_as_many_as_the_search_needs(tmp_path: Any, monkeypatc
         counted.update(mv=0, mm=0)
         bare_products(search=search, with_given=with_given, **job)
         assert (counted["mv"], counted["mm"]) == expected
+
+
+def test_on_a_gpu_ratios_are_by_the_clock_and_memory_is_that_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of a GPU on a CPU by another name, whose memory rises by 3 MiB; the peer fails there."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2**20)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 4 * 2**20)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    monkeypatch.setattr(kernel_searches, "versions", lambda packages: {"unusable": {}})
+    monkeypatch.setattr(kernel_searches, "kernel_searcher", lambda *job: 1 / 0)
+    found = measure(**TINY, search="lcmd", device="cpu:0")
+    assert found["device"] == "a GPU"
+    for row in found["rows"]:
+        assert row["note"] == "peer: ZeroDivisionError: division by zero"
+        assert row["natsel_mib"] == row["bare_mib"] == 3
+        assert row["natsel_over_bare"] == row["natsel_over_bare_wall"]

@@ -231,7 +231,7 @@ def test_largest_cluster_by_hand():
         centres.append(place_N_D[pick])
 
 
-@pytest.mark.parametrize("method", ["core-set", "lcmd", "acs-fw", "batchbald", "badge"])
+@pytest.mark.parametrize("method", ["core-set", "lcmd", "acs-fw", "bald", "batchbald", "badge"])
 def test_single_precision_and_guesses_change_no_pick(method):
     """Guesses of the next picks and products in single precision only save time."""
     double = natsel.GaussianFeatures(np.random.default_rng(1).normal(size=(700, 24)), noise=0.5)
@@ -264,6 +264,24 @@ def test_max_det_is_greedy_log_det_by_brute_force():
     found = natsel.select("batchbald", pool, 8)
     assert found.ids.tolist() == taken
     assert found.total == pytest.approx(0.5 * np.linalg.slogdet(np.eye(8) + kernel_N_N[np.ix_(taken, taken)])[1])
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-25, 1.0, 1e25, 1e38])
+def test_variances_in_single_precision_are_ceilings_at_any_scale(scale):
+    """Also where products leave float32: the picks and scores are those of float64."""
+    normal_N_D = torch.randn(600, 70, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    single_N_D = (normal_N_D.clamp(-3, 3) * scale).float()
+    pool = natsel.GaussianFeatures(single_N_D[200:], scale**2 / 9)
+    held = natsel.GaussianFeatures(single_N_D[:200], scale**2 / 9)
+    double = natsel.GaussianFeatures(pool.features_N_D.double(), pool.noise_N)
+    context = Context(None, None, torch.Generator(), natsel.Targets(held))
+    state, reference = (read(natsel.EIG(), belief, context) for belief in (pool, double))
+    everything = torch.arange(400)
+    assert bool((state.ceilings(0.0) >= reference.scores() * (1 - 1e-12)).all())
+    torch.testing.assert_close(state.gains(everything), reference.scores(), rtol=1e-9, atol=0)
+    torch.testing.assert_close(state.scores(), reference.scores(), rtol=1e-9, atol=0)
+    found, expected = (natsel.select("bald", belief, 30, given=held) for belief in (pool, double))
+    assert found.ids.tolist() == expected.ids.tolist()
 
 
 def test_few_points_are_looked_at_again_by_max_det(monkeypatch):

@@ -29,7 +29,7 @@ class Recommendation:
 RECOMMENDED = (
     Recommendation(
         "power-bald",
-        "batches of any size; the default, quick, and safe where points are copies of each other",
+        "batches of tens of labels; the default, quick, and safe where points are copies of each other",
         "a model with several draws: dropout, an ensemble, a forest, a Gaussian process",
         "Repeated-MNIST ×4, 10 labels per round: 90 % accuracy with 90 labels, where random needed 130; 2 of 4 runs of"
         " bald did not reach it with 300",
@@ -51,7 +51,7 @@ RECOMMENDED = (
     ),
     Recommendation(
         "badge",
-        "a trained network without draws; bait instead where there are targets",
+        "a hundred labels per round and more, or a trained network without draws; bait instead where there are targets",
         "a last layer or gradients: natsel.models.LastLayer, or .around(your_network, labelled)",
         "scores of a last layer rank 1,000 points of MNIST as 100 draws of dropout do: rank correlation 0.954; labels"
         " saved were not measured",

@@ -97,7 +97,7 @@ def forward(
             bound_N[~state.affordable().to(bound_N.device)] = -torch.inf
             if not bool((bound_N > -torch.inf).any()):
                 break
-        if has_ceilings(state):
+        if not state.submodular and has_ceilings(state):  # of a submodular one, earlier gains are ceilings
             choice = best_by_shortlist(state, bound_N > -torch.inf, tie)
         elif has_racing(state) and state.prefers_racing:
             choice = race(state, bound_N)

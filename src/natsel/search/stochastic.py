@@ -9,6 +9,7 @@ sample, beta = inf is top-k with ties to the lower position.
 docs/theory/stochastic-batches.md, 5 and 6; Kirsch et al. 2023.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -28,7 +29,30 @@ ROUNDING = -1e-6  # scores between this and 0 are zeros that went negative in fl
 
 
 @dataclass(frozen=True)
-class Power:
+class _ByWeight(ABC):
+    """Sample with p(i) ∝ w_i^beta, where each weight follows from the point's own score."""
+
+    beta: float = 1.0
+    on_exhausted: OnExhausted = "uniform"
+    needs: ClassVar[Capability] = Capability.SCORES
+
+    def __post_init__(self) -> None:
+        check_beta(self.beta)
+        check_options(self)
+
+    @abstractmethod
+    def log_weights(self, scores_N: Tensor) -> Tensor:
+        """ln w of each score, N values."""
+
+    def __call__(
+        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+    ) -> Picks:
+        """Draw k of the allowed positions."""
+        return _search(self, state, k, allowed_N, generator)
+
+
+@dataclass(frozen=True)
+class Power(_ByWeight):
     """Sample with p(i) ∝ score_i^beta: scores are non-negative and 0 means useless (BALD, entropy).
 
     Negative scores count as 0. Once the positive scores are used up, `on_exhausted` fills the batch
@@ -41,27 +65,13 @@ class Power:
     [1, 3]
     """
 
-    beta: float = 1.0
-    on_exhausted: OnExhausted = "uniform"
-    needs: ClassVar[Capability] = Capability.SCORES
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_options(self)
-
     def log_weights(self, scores_N: Tensor) -> Tensor:
         """The logarithm of max(score, 0), N values."""
         return scores_N.clamp_min(0).log()
 
-    def __call__(
-        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
-    ) -> Picks:
-        """Draw k of the allowed positions."""
-        return _search(self, state, k, allowed_N, generator)
-
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(_ByWeight):
     """Sample with p(i) ∝ exp(beta · score_i): only score differences matter.
 
     A score of -inf has weight 0; `on_exhausted` says what happens when only such points are left.
@@ -72,23 +82,9 @@ class Softmax:
     tensor([1, 2])
     """
 
-    beta: float = 1.0
-    on_exhausted: OnExhausted = "uniform"
-    needs: ClassVar[Capability] = Capability.SCORES
-
-    def __post_init__(self) -> None:
-        check_beta(self.beta)
-        check_options(self)
-
     def log_weights(self, scores_N: Tensor) -> Tensor:
         """The scores themselves."""
         return scores_N
-
-    def __call__(
-        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
-    ) -> Picks:
-        """Draw k of the allowed positions."""
-        return _search(self, state, k, allowed_N, generator)
 
 
 @dataclass(frozen=True)
@@ -169,7 +165,7 @@ def reservoir_top_k(
     """
     if isinstance(search, Uniform):
         search = Softmax(beta=0)
-    if not isinstance(search, Power | Softmax):
+    if not isinstance(search, _ByWeight):
         raise ValueError(
             f"search: {type(search).__name__} needs all scores at once and cannot stream; "
             "pass Power, Softmax or Uniform, or concatenate the blocks"
@@ -186,9 +182,7 @@ class _Candidates(NamedTuple):
     noise: Tensor
 
 
-def _weighed(
-    search: Power | Softmax, score_blocks: Iterable[Tensor], generator: torch.Generator
-) -> Iterator[_Candidates]:
+def _weighed(search: _ByWeight, score_blocks: Iterable[Tensor], generator: torch.Generator) -> Iterator[_Candidates]:
     start = 0
     for block in score_blocks:
         scores_M = block.detach().to("cpu", torch.float64)
@@ -199,7 +193,7 @@ def _weighed(
         start += len(scores_M)
 
 
-def _search(search: Power | Softmax, state: State, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
+def _search(search: _ByWeight, state: State, k: int, allowed_N: Tensor, generator: torch.Generator) -> Picks:
     positions_M, scores_M = allowed_scores(state, allowed_N)
     noise_M = gumbel_noise(len(allowed_N), generator)
     if len(positions_M) < len(allowed_N):
@@ -207,7 +201,7 @@ def _search(search: Power | Softmax, state: State, k: int, allowed_N: Tensor, ge
     return _sample(search, [_Candidates(positions_M, scores_M, search.log_weights(scores_M), noise_M)], k)
 
 
-def _sample(search: Power | Softmax | SoftRank, blocks: Iterable[_Candidates], k: int) -> Picks:
+def _sample(search: _ByWeight | SoftRank, blocks: Iterable[_Candidates], k: int) -> Picks:
     """Keep the k best so far, and of all others what the law needs."""
     kept = _Candidates(torch.empty(0, dtype=torch.int64), *torch.empty(3, 0, dtype=torch.float64))
     rest = Rest()
@@ -240,7 +234,7 @@ def _sample(search: Power | Softmax | SoftRank, blocks: Iterable[_Candidates], k
     )
 
 
-def _best(search: Power | Softmax | SoftRank, pool: _Candidates, k: int) -> Tensor:
+def _best(search: _ByWeight | SoftRank, pool: _Candidates, k: int) -> Tensor:
     if search.beta < INF:
         key_M, tie_M = perturb(pool.log_weights, pool.noise, search.beta), pool.noise
     else:  # not log score: neighbouring scores can round to one logarithm
@@ -264,7 +258,7 @@ def _negative_note(lowest: float, position: int) -> tuple[str, ...]:
     return (f"{found}; use Softmax or SoftRank where 0 does not mean useless",)
 
 
-def _fill_note(search: Power | Softmax | SoftRank, k: int, fills: int) -> tuple[str, ...]:
+def _fill_note(search: _ByWeight | SoftRank, k: int, fills: int) -> tuple[str, ...]:
     if not fills:
         return ()
     found = f"scores: only {k - fills} of k={k} picks have a weight above 0"

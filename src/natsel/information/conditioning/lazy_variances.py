@@ -9,11 +9,16 @@ labels only lower it: a lazy greedy search asks for the few points that may stil
 missed by one matrix product in place of one pass over the pool for each. Where noise is 1e-8 of a variance or less, or
 a point missed more labels than it has features, s_n is taken from R, which scales down and never subtracts. R is held
 while D² numbers fit the memory budget; else rows are made orthogonal, or features scaled down, label after label.
+
+All points start from ceilings where features are float32, and those that are asked for are worked out in float64:
+‖φ_n‖ from sums in float32, and, where labels elsewhere are known, √s_n ≤ ‖φ_n L‖ + D ε ‖φ_n‖ ‖L‖ with a triangle
+L Lᵀ = R Rᵀ.
 docs/theory/black-box.md, 5.2; docs/theory/epig-jepig.md, 6.
 """
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -21,7 +26,11 @@ from torch import Tensor
 from natsel.information.conditioning.conditioned_features import SHARP, Features, refuse_no_noise
 from natsel.information.conditioning.one_step import is_rounding, kept_share
 from natsel.information.conditioning.settled import Settled
+from natsel.information.weights.similarity import squared_lengths
 from natsel.memory import chunked, fits, rows_per_chunk
+
+_COLUMNS = 64  # of a triangle that are multiplied together
+_LEAST, _MOST = 1e-12, 1e18  # of the longest features: squares of such numbers have their place in float32
 
 
 class LazyVariances:
@@ -37,7 +46,7 @@ class LazyVariances:
         self.features_N_D, self.noise_N, self.known = features_N_D, noise_N, known
         count, width = features_N_D.shape
         self.device = noise_N.device
-        self.own_N = self._per_point(lambda part: self._features(part).square().sum(1))
+        self.own_N, rough = self._own()
         ratio = float((self.own_N / noise_N).max())
         refuse_no_noise(ratio)
         self.sharp = ratio > SHARP
@@ -46,20 +55,28 @@ class LazyVariances:
             self.root_D_D = torch.eye(width, dtype=torch.float64, device=self.device)
             if known is not None:
                 self.root_D_D = known.scaled_down(self.root_D_D)
-        self.start_N = self.own_N
-        if known is not None:
-            root_D_D = self.root_D_D
-            self.start_N = self._per_point(
-                lambda part: (
-                    (known.scaled_down(self._features(part)) if root_D_D is None else self._features(part) @ root_D_D)
-                    .square()
-                    .sum(1)
-                )
-            )
-        self.variance_N = self.start_N.clone()
+        self.triangle_D_D: Tensor | None = None
+        if known is not None and self.root_D_D is not None and fits(32 * width * width):
+            # The root is symmetric before the first label: R Rᵀ = Rᵀ R.
+            self.triangle_D_D = torch.linalg.qr(self.root_D_D, mode="r").R.T
         self.version_N = torch.zeros(count, dtype=torch.int32, device=self.device)
-        self.rows_T_D = noise_N.new_empty(0, width)
+        if rough and (known is None or self.triangle_D_D is not None):
+            self.variance_N = self.own_N.clone() if self.triangle_D_D is None else self._ceilings(self.triangle_D_D)
+            self.version_N.fill_(-1)
+        else:
+            self.variance_N = self.start_N.clone()
+        self.rows_T_D = torch.empty(0, width, dtype=torch.float64, device=self.device)
         self.log_keeps: list[float] = []
+
+    @cached_property
+    def start_N(self) -> Tensor:
+        """Var f of all points before any label of the pool is seen, N values."""
+        known, triangle_D_D = self.known, self.triangle_D_D
+        if known is None:
+            return self._per_point(lambda part: squared_lengths(self.features_N_D[part]))
+        if triangle_D_D is not None:
+            return self._per_point(lambda part: _squared_lengths_times(self._features(part), triangle_D_D))
+        return self._per_point(lambda part: squared_lengths(known.scaled_down(self._features(part))))
 
     def __len__(self) -> int:
         return len(self.noise_N)
@@ -72,14 +89,14 @@ class LazyVariances:
         return features_n_D, self.noise_N[positions]
 
     def variances(self, positions: Tensor) -> Tensor:
-        """Var f of some points given all labels seen."""
+        """Var f of some points given all labels seen; `variance_N` has what no variance exceeds, of all."""
         positions = positions.to(self.device)
         count = len(self.log_keeps)
         stale_n = positions[self.version_N[positions] < count]
         if len(stale_n):
             stale_n = stale_n[self.version_N[stale_n].argsort()]  # those of one chunk missed about as many
             width = self.features_N_D.shape[1]
-            step = rows_per_chunk(8 * (3 * width + count), self.device)
+            step = rows_per_chunk(16 * (3 * width + count), self.device)
             for start in range(0, len(stale_n), step):
                 self._refresh(stale_n[start : start + step], count)
         return self.variance_N[positions]
@@ -112,10 +129,13 @@ class LazyVariances:
     def _refresh(self, stale_n: Tensor, count: int) -> None:
         """Bring some points up to date with all labels."""
         features_n_D, version_n = self._features(stale_n), self.version_N[stale_n]
-        first = int(version_n.min())
         before_n = self.variance_N[stale_n]
-        if self.root_D_D is not None and (self.sharp or count - first > len(self.root_D_D)):
-            left_n = (features_n_D @ self.root_D_D).square().sum(1)
+        if self.known is None and bool((version_n < 0).any()):
+            before_n = before_n.where(version_n >= 0, squared_lengths(self.features_N_D[stale_n]))
+            version_n = version_n.clamp_min(0)
+        first = int(version_n.min())
+        if self.root_D_D is not None and (self.sharp or first < 0 or count - first > len(self.root_D_D)):
+            left_n = squared_lengths(features_n_D @ self.root_D_D)
         elif self.sharp:
             left_n = self._scaled_down(features_n_D).square().sum(1)
         else:
@@ -128,6 +148,36 @@ class LazyVariances:
             left_n = torch.maximum(before_n - square_n_t.sum(1), least_n)
         self.variance_N[stale_n] = torch.minimum(left_n, before_n)
         self.version_N[stale_n] = count
+
+    def _own(self) -> tuple[Tensor, bool]:
+        """‖φ_n‖², N values, and whether they are ceilings of it, from sums in float32, rather than worked out."""
+        features_N_D, single = self.features_N_D, torch.finfo(torch.float32)
+        if (
+            isinstance(features_N_D, Tensor)
+            and features_N_D.dtype == torch.float32
+            and torch.get_float32_matmul_precision() == "highest"
+        ):
+            width = features_N_D.shape[1]
+            length_N = torch.linalg.vector_norm(features_N_D, dim=1).double()
+            if _LEAST < float(length_N.max()) < _MOST:
+                # Squares too small for float32 are lost.
+                return length_N.mul_(1 + width * single.eps).add_(math.sqrt(width * single.tiny)).square_(), True
+        return self._per_point(lambda part: squared_lengths(features_N_D[part])), False
+
+    def _ceilings(self, triangle_D_D: Tensor) -> Tensor:
+        """What no Var f exceeds, from products in float32, N values."""
+        rough_D_D, single = triangle_D_D.float(), torch.finfo(torch.float32)
+        width, length = len(triangle_D_D), float(triangle_D_D.square().sum().sqrt())
+        rough_N = chunked(
+            lambda part: _squared_lengths_times(self.features_N_D[part], rough_D_D),
+            len(self),
+            max(2 * width, 16 * _COLUMNS),
+            self.device,
+        )
+        # Rounding of sums of D products, and products and squares too small for float32.
+        ceiling_N = self.own_N.sqrt().mul_(2 * width * single.eps * length)
+        ceiling_N.add_(width**1.5 * single.tiny + math.sqrt(width * single.tiny)).add_(rough_N.sqrt_()).square_()
+        return torch.where(ceiling_N < self.own_N, ceiling_N, self.own_N)  # also where float32 has overflown
 
     def _scaled_down(self, features_n_D: Tensor) -> Tensor:
         """Φ R of some points, one label after the other."""
@@ -142,3 +192,12 @@ class LazyVariances:
     def _per_point(self, work: Callable[[slice], Tensor]) -> Tensor:
         count, width = self.features_N_D.shape
         return chunked(work, count, 32 * width, self.device)
+
+
+def _squared_lengths_times(features_n_D: Tensor, triangle_D_D: Tensor) -> Tensor:
+    """‖φ_n L‖² for a lower triangle L, by blocks of its columns: about half of the work of a product with L."""
+    total_n = torch.zeros(len(features_n_D), dtype=torch.float64, device=features_n_D.device)
+    for first in range(0, len(triangle_D_D), _COLUMNS):
+        columns_d_c = triangle_D_D[first:, first : first + _COLUMNS]
+        total_n += torch.linalg.vector_norm(features_n_D[:, first:] @ columns_d_c, dim=1).double().square_()
+    return total_n

@@ -93,12 +93,12 @@ class Kernel:
         """s_nn = ‖g_n‖², N values."""
 
         def work(part: slice) -> Tensor:
-            squared_n = self.features_N_D[part].double().square().sum(1)
+            squared_n = squared_lengths(self.features_N_D[part])
             if self.outputs_N_C is not None:
-                squared_n = squared_n * self.outputs_N_C[part].double().square().sum(1)
+                squared_n = squared_n * squared_lengths(self.outputs_N_C[part])
             return squared_n if self.scales_N is None else squared_n * self.scales_N[part].square()
 
-        return chunked(work, len(self), 16 * self.width + self._made_where_looked_at, self.device)
+        return chunked(work, len(self), 32 * self.width + self._made_where_looked_at, self.device)
 
     def explicit(self) -> Tensor:
         """g of a few points written out, [N, C·D] in float64.
@@ -158,7 +158,7 @@ class Kernel:
         few = self[positions]
         own_N = self.own() if own_N is None else own_N
         distance_m_N = own_N.new_empty(len(few), len(self))
-        step = rows_per_chunk(32 * len(few) + self._made_where_looked_at, self.device)
+        step = rows_per_chunk(128 * len(few) + self._made_where_looked_at, self.device)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
             distance_m_N[:, part] = self._apart(part, few, own_N, own_N[positions]).T
@@ -198,11 +198,11 @@ class Kernel:
         product_n_m = self.features_N_D[part] @ few.features_N_D.T
         if self.outputs_N_C is not None and few.outputs_N_C is not None:
             product_n_m = product_n_m * (self.outputs_N_C[part] @ few.outputs_N_C[:].T)
-        distance_n_m = product_n_m.double()
+        distance_n_m = product_n_m.double()  # a product is nobody else's: it may be written to
         if self.scales_N is not None and few.scales_N is not None:
-            distance_n_m = distance_n_m * self.scales_N[part, None] * few.scales_N
+            distance_n_m.mul_(self.scales_N[part, None]).mul_(few.scales_N)
         far_n_m = own_N[part, None] + own_m
-        distance_n_m = torch.add(far_n_m, distance_n_m, alpha=-2)
+        torch.add(far_n_m, distance_n_m, alpha=-2, out=distance_n_m)
         least = _ROUNDING * torch.finfo(self.features_N_D.dtype).eps
         return distance_n_m.masked_fill_(~(distance_n_m > far_n_m.mul_(least)), 0.0)
 
@@ -214,43 +214,68 @@ class Kernel:
         """
         return (self if weights_N is None else self.scaled(weights_N))._sum().flatten()
 
-    def along(self, vector_P: Tensor, rough: bool = False) -> Tensor:
-        """g_n·v of every point with a vector of C·D numbers, N values; `rough` multiplies in the precision of the rows.
+    def along(self, vector_P: Tensor) -> Tensor:
+        """g_n·v of every point with a vector of C·D numbers, N values.
 
         >>> Kernel(torch.tensor([[1.0, 2.0], [3.0, 0.0]])).along(torch.tensor([1.0, 1.0]).double()).tolist()
         [3.0, 3.0]
         """
-        dtype = self.features_N_D.dtype if rough else torch.float64
-        matrix_C_D = vector_P.reshape(self.shape).to(dtype)
+        matrix_C_D = vector_P.reshape(self.shape).double()
 
         def work(part: slice) -> Tensor:
-            features_n_D, outputs = self.features_N_D[part].to(dtype), self.outputs_N_C
-            if outputs is None:  # twice the same row: a CPU's product with two takes half the time of that with one
-                found_n = (features_n_D @ matrix_C_D[[0, 0]].T)[:, 0]
-            else:
-                found_n = ((features_n_D @ matrix_C_D.T) * outputs[part].to(dtype)).sum(1)
-            return found_n.double() if self.scales_N is None else found_n * self.scales_N[part]
+            found_n_C = self.features_N_D[part].double() @ matrix_C_D.T
+            found_n = found_n_C[:, 0]
+            if self.outputs_N_C is not None:
+                found_n = (found_n_C * self.outputs_N_C[part].double()).sum(1)
+            return found_n if self.scales_N is None else found_n * self.scales_N[part]
 
-        width = 8 * self.width if dtype == torch.float64 != self.features_N_D.dtype else 8
-        return chunked(work, len(self), width + 16 * len(matrix_C_D), self.device)
+        return chunked(work, len(self), 8 * self.width + 24 * len(matrix_C_D), self.device)
 
-    def most_aligned(self, vector_P: Tensor, length_N: Tensor, open_N: Tensor, tie: float) -> tuple[int, float]:
-        """The open point of the largest g_n·v/‖g_n‖, and that number; within `tie` the lower position goes first.
+    def aligned(self, vectors_m_P: Tensor, length_N: Tensor) -> Tensor:
+        """g_n·v/‖g_n‖ of every point with some vectors, [m, N], in the precision of the rows; 0 without length.
 
-        All points are multiplied in the precision of the rows, and those that rounding leaves in question once more.
+        Off by `rough` times ‖v‖ at most. One look at all points serves several vectors.
+
+        >>> kernel = Kernel(torch.tensor([[3.0, 0.0], [1.0, 0.0]]))
+        >>> kernel.aligned(torch.tensor([[2.0, 1.0]]), kernel.own().sqrt()).tolist()
+        [[2.0, 2.0]]
+        """
+        dtype, count, outputs = self.features_N_D.dtype, len(vectors_m_P), self.shape[0]
+        vectors_mC_D = vectors_m_P.reshape(count * outputs, -1).to(dtype)
+        found_m_N = torch.empty(count, len(self), dtype=dtype, device=self.device)
+        step = rows_per_chunk(32 * count * outputs + self._made_where_looked_at, self.device)
+        for start in range(0, len(self), step):
+            part = slice(start, start + step)
+            found_n_m = self.features_N_D[part] @ vectors_mC_D.T
+            if self.outputs_N_C is not None:
+                outputs_n_1_C = self.outputs_N_C[part].to(dtype)[:, None]
+                found_n_m = (found_n_m.view(-1, count, outputs) * outputs_n_1_C).sum(2)
+            scale_n = torch.where(length_N[part] > 0, 1 / length_N[part], 0.0)
+            scale_n = scale_n if self.scales_N is None else scale_n * self.scales_N[part]
+            torch.mul(found_n_m.T, scale_n.to(dtype), out=found_m_N[:, part])
+        return found_m_N
+
+    @property
+    def rough(self) -> float:
+        """No sum of C + D products is off by more than so many roundings of the product of both lengths."""
+        single = self.features_N_D.dtype == torch.float32
+        coarse = single and torch.get_float32_matmul_precision() != "highest"  # torch may then multiply bfloat16
+        return 2 * self.width * torch.finfo(torch.bfloat16 if coarse else self.features_N_D.dtype).eps
+
+    def most_aligned(
+        self, vector_P: Tensor, length_N: Tensor, rough_N: Tensor, off: float, tie: float
+    ) -> tuple[int, float]:
+        """The point of the largest g_n·v/‖g_n‖, and that number; within `tie` the lower position goes first.
+
+        `rough_N` are these numbers off by `off` at most, −inf for points that are not to be looked at. Those that this
+        leaves in question are multiplied once more in float64.
 
         >>> kernel = Kernel(torch.tensor([[3.0, 0.0], [1.0, 1.0]]))
-        >>> along = torch.tensor([0.0, 2.0]).double()
-        >>> kernel.most_aligned(along, kernel.own().sqrt(), torch.tensor([True, True]), 0.0)[0]
+        >>> kernel.most_aligned(torch.tensor([0.0, 2.0]), kernel.own().sqrt(), torch.tensor([0.1, 1.3]), 0.2, 0.0)[0]
         1
         """
-        open_N = open_N & (length_N > 0)
-        inverse_N = torch.where(open_N, 1 / length_N, 0.0)
-        aligned_N = self.along(vector_P, rough=True).mul_(inverse_N).masked_fill_(~open_N, -torch.inf)
-        # No sum of P products is off by more than P roundings of the product of both lengths.
-        unsure = 2 * self.width * torch.finfo(self.features_N_D.dtype).eps * float(vector_P.square().sum().sqrt())
-        near_n = (aligned_N >= float(aligned_N.max()) - tie - unsure).nonzero()[:, 0]
-        aligned_n = self[near_n].along(vector_P) * inverse_N[near_n]
+        near_n = (rough_N >= float(rough_N.max()) - tie - 2 * off).nonzero()[:, 0]
+        aligned_n = self[near_n].along(vector_P) / length_N[near_n]
         found = int((aligned_n >= float(aligned_n.max()) - tie).nonzero()[0])
         return int(near_n[found]), float(aligned_n[found])
 
@@ -306,7 +331,9 @@ class Kernel:
         """Features and outputs in float64, scales worked in."""
         features_N_D = self.features_N_D.double()
         if self.scales_N is not None:
-            features_N_D = features_N_D * self.scales_N[:, None]
+            copied = features_N_D is not self.features_N_D
+            scales_N_1 = self.scales_N[:, None]
+            features_N_D = features_N_D.mul_(scales_N_1) if copied else features_N_D * scales_N_1
         return features_N_D, None if self.outputs_N_C is None else self.outputs_N_C[:].double()
 
     def _with(self, part: slice, few: tuple[Tensor, Tensor | None]) -> Tensor:
@@ -321,13 +348,23 @@ class Kernel:
     def _sum(self) -> Tensor:
         """Σ_n r_n a_n x_nᵀ, [C, D]."""
         total: Tensor | None = None
-        step = rows_per_chunk(16 * self.width, self.device)
+        step = rows_per_chunk(32 * self.width, self.device)
         for start in range(0, max(1, len(self)), step):
             features_n_D, outputs_n_C = self[start : start + step]._thin()
             new_C_D = features_n_D.sum(0)[None] if outputs_n_C is None else outputs_n_C.T @ features_n_D
             total = new_C_D if total is None else total.add_(new_C_D)
         assert total is not None
         return total
+
+
+def squared_lengths(rows_n_D: Tensor) -> Tensor:
+    """‖x_n‖² in float64, n values, by one copy of the rows and no second one.
+
+    >>> squared_lengths(torch.tensor([[3.0, 4.0]])).tolist()
+    [25.0]
+    """
+    wide_n_D = rows_n_D.double()
+    return (wide_n_D.square() if wide_n_D is rows_n_D else wide_n_D.square_()).sum(1)
 
 
 def joined(kernels: list[Kernel]) -> Kernel:

@@ -3,7 +3,7 @@
     add(n):  gain = gains(n);  take(n);  total ← total + gain
 
 Gains are exact, bounded by the scores before any point is added, and nothing is known of how much remains, unless a
-state says otherwise.
+state says otherwise (`available`, or `remaining` itself).
 """
 
 import math
@@ -23,6 +23,8 @@ class BatchState(ABC):
     offers: ClassVar[Capability] = Capability.SCORES | Capability.GAINS | Capability.VALUE
     submodular: ClassVar[bool] = False
     total: float = 0.0
+    available: float = math.inf
+    """What all points together can tell at most; infinite where that is not known."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -37,7 +39,7 @@ class BatchState(ABC):
     @property
     def remaining(self) -> float:
         """An upper bound on what all further points together can add."""
-        return math.inf
+        return math.inf if self.available == math.inf else max(0.0, self.available - self.total)
 
     @property
     def tie(self) -> float:

@@ -34,7 +34,7 @@ _FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")
 class GaussianEIG(TakingState):
     """Gains conditional on the values of the points added so far."""
 
-    offers: ClassVar[Capability] = TakingState.offers | GEOMETRY
+    offers: ClassVar[Capability] = TakingState.offers | GEOMETRY | Capability.CEILINGS
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: Gaussian, context: Context[Gaussian]) -> None:
@@ -51,11 +51,12 @@ class GaussianEIG(TakingState):
                 belief.device,
             )
             self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
+        self.largest = float((self.points.variance_N / self.noise_N).max())
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """That nothing can be learnt, where all predictions agree on every point."""
-        if float(self.size_N.max()) > 0 or float(self.spread_N.max()) > 0:
+        if float(self.points.own_N.max()) > 0 or float(self.spread_N.max()) > 0:
             return ()
         return (
             "no disagreement: all predictions agree, so that no label tells anything; picks are in order of the pool",
@@ -64,11 +65,23 @@ class GaussianEIG(TakingState):
     @property
     def tie(self) -> float:
         """Gains keep their digits however small they all are, as under large noise."""
-        return TIE * min(1.0, float(self.size_N.max()))
+        return TIE * min(1.0, self.largest)
 
     def scores(self) -> Tensor:
         """½ ln(1 + Var f / noise) of every point by itself, N values in nats."""
         return 0.5 * (self.size_N.log1p() + self.spread_N)
+
+    def ceilings(self, worth: float) -> Tensor:
+        """The same from variances as they were when a point was last looked at: labels only lower them."""
+        return 0.5 * ((self.points.variance_N / self.noise_N).log1p_() + self.spread_N)
+
+    def bounds(self) -> Tensor:
+        """What no point adds more than."""
+        return self.ceilings(0.0)
+
+    def scores_at(self, positions: Tensor) -> Tensor:
+        """Scores, or gains once points were added, of some positions."""
+        return self.gains(positions.to(self.noise_N.device))
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; F | values so far] for each position."""

@@ -35,7 +35,7 @@ class GaussianJEPIG(TakingState):
         self.before, targets = points_and_targets(belief, context.targets)
         self.sharp = sharpened(self.before, targets)
         self.known = settled_by_targets(targets, self.sharp)
-        self.available = self.known.nats
+        self.available = self.known.nats  # I[Y*_1..Y*_M; F]: all there is to say about the targets
         self.after = ConditionedFeatures(self.before.features_N_D, self.before.noise_N, self.known)
         if self.sharp:
             self.after.sharpen()
@@ -59,11 +59,6 @@ class GaussianJEPIG(TakingState):
                 self.explained_N = self.explained_N + sign * points.take(position, row_D)
         if self.sharp:  # sums of what each label took would be rounding
             self.explained_N = self.before.variance_N - self.after.variance_N
-
-    @property
-    def remaining(self) -> float:
-        """I[Y*_1..Y*_M; F | labels so far]: all there is to say about the targets, less what was said."""
-        return max(0.0, self.available - self.total)
 
     def value(self, positions: Tensor) -> float:
         """What the labels of a set tell about all targets, from the singular values of the set: the reference."""

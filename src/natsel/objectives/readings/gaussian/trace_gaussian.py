@@ -56,6 +56,7 @@ class GaussianTrace(BatchState):
         identity_D_D = torch.eye(belief.features_N_D.shape[1], dtype=torch.float64, device=self.device)
         root_D_D = identity_D_D if known is None else known.scaled_down(identity_D_D)
         self.start = _Weights(root_D_D, root_D_D.T @ _target_root(objective, belief, context))
+        # ½ tr(C P) of the targets: all that is uncertain about them.
         self.available = 0.5 * float(self.start.told_D_E.square().sum())
         self.length_N = self._per_point(lambda part: self._features(part).square().sum(1).sqrt())
         self.taken: list[int] = []
@@ -120,11 +121,6 @@ class GaussianTrace(BatchState):
     def tie(self) -> float:
         """Gains keep their digits however small they all are, as under large noise."""
         return TIE * min(1.0, float(self.scores_N.max()))
-
-    @property
-    def remaining(self) -> float:
-        """½ tr(C P) of the targets: all that is uncertain about them."""
-        return max(0.0, self.available - self.total)
 
     def value(self, positions: Tensor) -> float:
         """½ ‖L⁻¹ X G‖² of the whole set at once, L Lᵀ = I + X Xᵀ, X = noise^(−½) Φ R before any point was taken."""

@@ -104,9 +104,18 @@ class PoolSumState(_Places):
         sum_P = self.gradients.vector_sum()
         return sum_P if self.held is None else sum_P + self.held.vector_sum()
 
-    def most_aligned(self, vector_P: Tensor, open_N: Tensor, tie: float) -> tuple[int, float]:
-        """The open point with the largest g/‖g‖ · v, and that number."""
-        return self.gradients.most_aligned(vector_P, self.length_N, open_N, tie)
+    @property
+    def rough(self) -> float:
+        """By how much `aligned` is off at most, for a vector of length 1."""
+        return self.gradients.rough
+
+    def aligned(self, vectors_m_P: Tensor) -> Tensor:
+        """g/‖g‖ · v of every point with each of some vectors, roughly: [m, N]; 0 without length."""
+        return self.gradients.aligned(vectors_m_P, self.length_N)
+
+    def most_aligned(self, vector_P: Tensor, rough_N: Tensor, off: float, tie: float) -> tuple[int, float]:
+        """The point with the largest g/‖g‖ · v, of numbers that are off by `off` at most, and that number."""
+        return self.gradients.most_aligned(vector_P, self.length_N, rough_N, off, tie)
 
 
 serves(Distance, GaussianSamples, replace(_FACTS, needs_draws=True))(DistanceState)

@@ -65,6 +65,7 @@ class FisherJEPIG(FisherState):
         weights, count = self.factors.n_weights, len(targets) * targets.n_rows
         kernel = len(self.factors) * self.factors.n_rows < weights and count < weights
         known: Pivot | Gram
+        # `available` is ½ ln det(I + F_E P): all there is to say about the targets.
         if count < weights:
             pivot = together(targets, self.precision, kernel)
             self.available = float(pivot.factor_q_q.diagonal().log().sum())
@@ -128,11 +129,6 @@ class FisherJEPIG(FisherState):
 
         width = 8 * self.factors.n_numbers + 32 * self.factors.n_rows * (self.factors.n_rows + len(self.after.signs_t))
         return self.each(positions, work, width)
-
-    @property
-    def remaining(self) -> float:
-        """½ ln det(I + F_E P): all there is to say about the targets, less what was said."""
-        return max(0.0, self.available - self.total)
 
     def value(self, positions: Tensor) -> float:
         """½ ln det(I + V_A H⁻¹ V_Aᵀ) less the same once targets are labelled, of the whole set at once."""

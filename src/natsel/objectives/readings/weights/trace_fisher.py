@@ -86,6 +86,7 @@ class FisherTrace(FisherState):
         beside = 0 if kernel else needed(targets, self.precision)
         self.blocks = Blocks(self.factors, self.precision, kernel, tables=2, beside=beside)
         self.spread: Spread = KernelSpread(self.blocks, targets) if kernel else WeightSpread(self.blocks, targets)
+        # ½ tr(F_E P): all that is uncertain about the targets.
         self.available = 0.5 * float(lengths(targets, self.precision).sum())
 
     def worth(self, positions: Tensor, sign: int) -> Tensor:
@@ -112,11 +113,6 @@ class FisherTrace(FisherState):
                 f" {float(self.scores().max()):.1g}, and rounding is {rounding:.1g} by now; lower k to"
                 f" {len(self.taken)}, give a larger precision, or rescale the features"
             )
-
-    @property
-    def remaining(self) -> float:
-        """½ tr(F_E P): all that is uncertain about the targets."""
-        return max(0.0, self.available - self.total)
 
     def value(self, positions: Tensor) -> float:
         """½ tr(F_E H⁻¹ V_Aᵀ (I + V_A H⁻¹ V_Aᵀ)⁻¹ V_A H⁻¹) of the whole set at once."""
