@@ -1,6 +1,11 @@
 """Evaluation: how good predictions are, and how many labels per method needed to make them so."""
 
+from natsel.evaluation.calibration import CalibrationError as CalibrationError
+from natsel.evaluation.calibration import Reliability as Reliability
+from natsel.evaluation.calibration import calibration_error as calibration_error
+from natsel.evaluation.calibration import reliability as reliability
 from natsel.evaluation.classification import accuracy as accuracy
+from natsel.evaluation.classification import brier as brier
 from natsel.evaluation.classification import nll as nll
 from natsel.evaluation.curves import Bands as Bands
 from natsel.evaluation.curves import area_under as area_under
@@ -8,6 +13,22 @@ from natsel.evaluation.curves import bands as bands
 from natsel.evaluation.curves import class_entropy as class_entropy
 from natsel.evaluation.curves import higher_is_better as higher_is_better
 from natsel.evaluation.curves import interpolate as interpolate
+from natsel.evaluation.detection import aupr as aupr
+from natsel.evaluation.detection import auroc as auroc
+from natsel.evaluation.detection import auroc_interval as auroc_interval
+from natsel.evaluation.detection import fpr95 as fpr95
+from natsel.evaluation.dirichlet_fit import DirichletFit as DirichletFit
+from natsel.evaluation.dirichlet_fit import InformationBin as InformationBin
+from natsel.evaluation.dirichlet_fit import dirichlet_fit_report as dirichlet_fit_report
+from natsel.evaluation.dirichlet_fit import jensen_shannon_divergence as jensen_shannon_divergence
+from natsel.evaluation.disagreement import DisagreementGap as DisagreementGap
+from natsel.evaluation.disagreement import disagreement_gap as disagreement_gap
+from natsel.evaluation.disagreement import disagreement_rate as disagreement_rate
+from natsel.evaluation.disagreement import member_sampling_errors as member_sampling_errors
+from natsel.evaluation.disagreement import one_hot_members as one_hot_members
+from natsel.evaluation.disagreement import pairwise_disagreement as pairwise_disagreement
+from natsel.evaluation.disagreement import predicted_error as predicted_error
+from natsel.evaluation.disagreement import sampling_error as sampling_error
 from natsel.evaluation.joint import Sequential as Sequential
 from natsel.evaluation.joint import cross_entropy_rate as cross_entropy_rate
 from natsel.evaluation.joint import gaussian_log_likelihood as gaussian_log_likelihood
@@ -17,6 +38,11 @@ from natsel.evaluation.joint import marginal_losses as marginal_losses
 from natsel.evaluation.joint import member_losses as member_losses
 from natsel.evaluation.joint import sequential_losses as sequential_losses
 from natsel.evaluation.joint import total_correlation as total_correlation
+from natsel.evaluation.label_free import atc_error as atc_error
+from natsel.evaluation.label_free import atc_threshold as atc_threshold
+from natsel.evaluation.label_free import disagreement_error as disagreement_error
+from natsel.evaluation.label_free import doctor_alpha as doctor_alpha
+from natsel.evaluation.label_free import doctor_beta as doctor_beta
 from natsel.evaluation.online import OnlineLoss as OnlineLoss
 from natsel.evaluation.online import dyadic_joint_nll as dyadic_joint_nll
 from natsel.evaluation.online import nested_log_weights as nested_log_weights
@@ -28,9 +54,19 @@ from natsel.evaluation.regression import errors as errors
 from natsel.evaluation.regression import gaussian_nll as gaussian_nll
 from natsel.evaluation.regression import member_errors as member_errors
 from natsel.evaluation.regression import rmse as rmse
+from natsel.evaluation.rejection import RejectionCurve as RejectionCurve
+from natsel.evaluation.rejection import rejection_curve as rejection_curve
 from natsel.evaluation.savings import Known as Known
 from natsel.evaluation.savings import Saved as Saved
 from natsel.evaluation.savings import labels_saved as labels_saved
 from natsel.evaluation.savings import labels_to as labels_to
 from natsel.evaluation.savings import median_interval as median_interval
 from natsel.evaluation.savings import quartiles as quartiles
+from natsel.evaluation.segmentation import PatchCounts as PatchCounts
+from natsel.evaluation.segmentation import intersection_over_union as intersection_over_union
+from natsel.evaluation.segmentation import mean_iou as mean_iou
+from natsel.evaluation.segmentation import patch_counts as patch_counts
+from natsel.evaluation.segmentation import patch_sweep as patch_sweep
+from natsel.evaluation.segmentation import qubiq_score as qubiq_score
+from natsel.evaluation.segmentation import soft_mask as soft_mask
+from natsel.evaluation.temperature import fit_temperature as fit_temperature

@@ -2,6 +2,7 @@
 
     accuracy = share of points whose label is arg max_c p̄(c | x)
     nll      = − mean_n log p̄(y_n | x_n)                              in nats, lower is better
+    brier    = mean_n Σ_c (p̄(c | x_n) − 1[y_n = c])²                  from 0 to 2, lower is better (Brier 1950)
 
 p̄ averages over draws before the logarithm: it is the committee that is judged, not its members.
 
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor
 
 from natsel.information.class_labels import class_labels
+from natsel.memory import chunked
 
 FLOOR = 2.0**-24
 """What a label that was held impossible counts as where models are judged: about 6e-8, 16.6 nats."""
@@ -56,6 +58,21 @@ def nll(log_mean_N_C: Tensor, labels_N: Any, floor: float = 0.0) -> float:
         least = float(log_mean_N_C.masked_fill(log_mean_N_C.isneginf(), 0.0).min())  # of what was held possible
         log_likelihood_N = log_likelihood_N.clamp(min=min(math.log(floor), least))
     return float(-log_likelihood_N.mean())
+
+
+def brier(log_mean_N_C: Tensor, labels_N: Any) -> float:
+    """The mean squared distance of predicted probabilities from the label as a one-hot vector, from 0 to 2.
+
+    >>> round(brier(torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log(), [0, 1]), 4)  # (0.02 + 0.5) / 2
+    0.26
+    """
+    classes_N = _checked(log_mean_N_C, labels_N)
+
+    def work(part: slice) -> Tensor:
+        p_n_C = log_mean_N_C[part].double().exp()
+        return (p_n_C - torch.nn.functional.one_hot(classes_N[part], p_n_C.shape[1])).square().sum(-1)
+
+    return float(chunked(work, len(classes_N), 40 * log_mean_N_C.shape[1], log_mean_N_C.device).mean())
 
 
 def _checked(log_mean_N_C: Tensor, labels: Any) -> Tensor:

@@ -17,7 +17,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Run = tuple[Sequence[int], Sequence[float]]
 """Sizes that grow, and the value measured at each."""
 
-_LOWER_IS_BETTER = ("nll", "rmse", "mse", "mae", "loss", "error", "ece", "brier", "junk")
+_CALIBRATION_ERRORS = ("ece", "cace", "cwce", "wcace", "sce", "ace", "tace", "rmsce", "ecace")
+_LOWER_IS_BETTER = ("nll", "rmse", "mse", "mae", "loss", "error", "brier", "gap", "fpr95", "junk", *_CALIBRATION_ERRORS)
 
 
 def higher_is_better(metric: str) -> bool:

@@ -1,6 +1,7 @@
 """How good a fitted model is on the test examples, by what its belief can be read as.
 
-classes      accuracy and nll of the mean predictive; an impossible label costs 16.6 nats (`classification.FLOOR`)
+classes      accuracy and nll of the mean predictive; an impossible label costs 16.6 nats (`classification.FLOOR`); in
+             detail also its Brier score and its calibration error "ece" in 15 bins (`calibration`)
 numbers      rmse and nll of the mixture of draws, or of the one Gaussian; in detail also the mean, the 95 % and 99 %
              quantile and the largest of absolute errors, and all of them again for the draws, each judged alone
 """
@@ -19,7 +20,10 @@ MEMBER = "member "
 """What stands before the name of an error of the draws, each judged alone."""
 ERRORS = ("mae", "rmse", "95% error", "99% error", "largest error")
 """The errors of numbers, in the order of tables."""
-METRICS = {False: ("accuracy", "nll"), True: (*ERRORS, "nll", *(f"{MEMBER}{name}" for name in ERRORS))}
+METRICS = {
+    False: ("accuracy", "nll", "brier", "ece"),
+    True: (*ERRORS, "nll", *(f"{MEMBER}{name}" for name in ERRORS)),
+}
 """What can be measured of classes, and of numbers."""
 
 
@@ -34,9 +38,13 @@ def evaluate(belief: Belief, labels: Any, *, details: bool = False) -> dict[str,
     """
     classes = seen_as(belief, ClassProbabilities)
     if classes is not None:
-        log_probs_N_C = _with_classes(classes.log_probs_N_C, labels)
+        log_probs_N_C = with_classes_of(labels, classes.log_probs_N_C)
         nll = measure.nll(log_probs_N_C, labels, floor=FLOOR)
-        return {"accuracy": measure.accuracy(log_probs_N_C, labels), "nll": nll}
+        found = {"accuracy": measure.accuracy(log_probs_N_C, labels), "nll": nll}
+        if details:
+            ece = measure.calibration_error(log_probs_N_C.double().softmax(-1), labels)
+            found |= {"brier": measure.brier(log_probs_N_C, labels), "ece": ece.value}
+        return found
     draws = seen_as(belief, GaussianSamples)
     if draws is not None:
         mean_N = draws.mean_N_K.double() @ draws.log_weights_K.exp()
@@ -55,7 +63,11 @@ def evaluate(belief: Belief, labels: Any, *, details: bool = False) -> dict[str,
     return {}
 
 
-def _with_classes(log_probs_N_C: Tensor, labels: Any) -> Tensor:
-    """Classes that a model has not heard of yet have probability 0."""
+def with_classes_of(labels: Any, log_probs_N_C: Tensor) -> Tensor:
+    """Classes that a model has not heard of yet have probability 0.
+
+    >>> with_classes_of([2], torch.tensor([[0.5, 0.5]]).log()).exp().tolist()
+    [[0.5, 0.5, 0.0]]
+    """
     missing = int(np.max(np.asarray(labels), initial=-1)) + 1 - log_probs_N_C.shape[1]
     return torch.nn.functional.pad(log_probs_N_C, (0, missing), value=-torch.inf) if missing > 0 else log_probs_N_C

@@ -1,5 +1,17 @@
 """The names of natsel.information, and where they live: the one list of them (natsel.stub_names)."""
 
+from natsel.information.dirichlet import dirichlet_entropy_variance as dirichlet_entropy_variance
+from natsel.information.dirichlet import dirichlet_expected_entropy as dirichlet_expected_entropy
+from natsel.information.dirichlet import dirichlet_log_covariance as dirichlet_log_covariance
+from natsel.information.dirichlet import dirichlet_log_mean as dirichlet_log_mean
+from natsel.information.dirichlet import dirichlet_mutual_information as dirichlet_mutual_information
+from natsel.information.dirichlet import dirichlet_samples as dirichlet_samples
+from natsel.information.dirichlet_fits import dirichlet_concentration as dirichlet_concentration
+from natsel.information.dirichlet_fits import (
+    dirichlet_concentration_by_entropy_variance as dirichlet_concentration_by_entropy_variance,
+)
+from natsel.information.dirichlet_fits import dirichlet_concentration_by_variance as dirichlet_concentration_by_variance
+from natsel.information.dirichlet_fits import dirichlet_maximum_likelihood as dirichlet_maximum_likelihood
 from natsel.information.entropies import cross_entropy as cross_entropy
 from natsel.information.entropies import elbo as elbo
 from natsel.information.entropies import entropy as entropy
@@ -27,6 +39,12 @@ from natsel.information.joint_labels import total_correlation as total_correlati
 from natsel.information.known_labels import information_gain as information_gain
 from natsel.information.known_labels import posterior_log_weights as posterior_log_weights
 from natsel.information.known_labels import surprise as surprise
+from natsel.information.linear_information import linear_entropy as linear_entropy
+from natsel.information.linear_information import linear_mutual_information as linear_mutual_information
+from natsel.information.member_entropies import entropy_rmse as entropy_rmse
+from natsel.information.member_entropies import entropy_variance as entropy_variance
+from natsel.information.member_entropies import member_entropy as member_entropy
+from natsel.information.member_entropies import rank_inconsistency as rank_inconsistency
 from natsel.information.mutual import conditional_entropy as conditional_entropy
 from natsel.information.mutual import log_mean as log_mean
 from natsel.information.mutual import member_disagreement as member_disagreement
