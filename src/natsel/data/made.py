@@ -3,6 +3,8 @@
 two moons   two interleaved half circles with Gaussian noise
 two bells   x ~ Student-t(ν=5, 0, 0.8·I),  p(y=1|x) = Φ(20·(tanh 2x₁ − x₂))       (docs/theory/epig-jepig.md, 13)
 gp line     x = 1, 3, 5 …,  f ~ GP(0, exp(−(x−x')²/2ℓ²)),  y = f(x) + N(0, 1)      (docs/theory/epig-jepig.md, 13)
+ambiguous line         two classes on [−6, −2] ∪ [2, 6]; for 3.5 < |x| < 4.5 either label is equally likely
+overlapping Gaussians  three Gaussians, one class each, some labels wrong                     (Mukhoti et al. 2023)
 """
 
 from collections.abc import Callable
@@ -56,6 +58,53 @@ def gp_line(count: int = 8, length_scale: float = 2.0, seed: int = 0) -> Example
     covariance_N_N = np.exp(-((x_N[:, None] - x_N) ** 2) / (2 * length_scale**2)) + np.eye(count)
     labels = np.linalg.cholesky(covariance_N_N) @ generator.standard_normal(count)
     return Examples(x_N[:, None].astype(np.float32), labels)
+
+
+def ambiguous_line(count: int = 500, seed: int = 0) -> Examples:
+    """Points of a line with a gap at −2..2, where a model should be unfamiliar, and two bands of ambiguous labels.
+
+    The class is 0 below −4.5, 1 above −3.5, 0 below 3.5 and 1 above 4.5; between, either is equally likely. The mask
+    `label_probs` [N, 2] holds the true distribution, `ambiguous` marks the points in the bands.
+
+    >>> line = ambiguous_line(100)
+    >>> line.inputs.shape, np.unique(line.masks["label_probs"][line.masks["ambiguous"]]).tolist()
+    ((100, 1), [0.5])
+    """
+    generator = np.random.default_rng(derive(seed, "ambiguous-line"))
+    x_N = generator.uniform(2, 6, size=count) * generator.choice([-1.0, 1.0], size=count)
+    ambiguous_N = (np.abs(x_N) >= 3.5) & (np.abs(x_N) <= 4.5)
+    probability_N = np.where(ambiguous_N, 0.5, (np.abs(x_N) > 4.5) == (x_N > 0))
+    labels = (generator.uniform(size=count) < probability_N).astype(np.int64)
+    masks = {"label_probs": np.stack([1 - probability_N, probability_N], axis=1), "ambiguous": ambiguous_N}
+    return Examples(x_N[:, None].astype(np.float32), labels, ("0", "1"), masks)
+
+
+def overlapping_gaussians(per_class: int = 300, wrong: float = 0.04, seed: int = 0) -> Examples:
+    """Three overlapping Gaussians in the plane, one class each; each label is wrong with the probability `wrong`.
+
+    On it a Gaussian per class cannot be both the best classifier and the best density. The mask `clean` keeps the true
+    classes, `noisy` marks the wrong labels.
+
+    >>> overlapping_gaussians(100).inputs.shape
+    (300, 2)
+    """
+    if not 0 <= wrong <= 1:
+        raise ValueError(f"wrong: expected a probability from 0 to 1, found {wrong}; 0.04 is usual")
+    generator = np.random.default_rng(derive(seed, "overlapping-gaussians"))
+    angles = np.deg2rad([90, 210, 330])
+    means_C_2 = 5 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    covariances_C_2_2 = np.array([[[4, 1], [1, 2]], [[2, -0.5], [-0.5, 3]], [[1.5, 0], [0, 1.5]]])
+    inputs_N_2 = np.concatenate(
+        [
+            generator.multivariate_normal(mean, covariance, size=per_class)
+            for mean, covariance in zip(means_C_2, covariances_C_2_2, strict=True)
+        ]
+    )
+    clean_N = np.repeat(np.arange(3), per_class)
+    other_N = (clean_N + generator.integers(1, 3, size=len(clean_N))) % 3
+    labels = np.where(generator.uniform(size=len(clean_N)) < wrong, other_N, clean_N)
+    masks = {"clean": clean_N, "noisy": labels != clean_N}
+    return Examples(inputs_N_2.astype(np.float32), labels, ("0", "1", "2"), masks)
 
 
 Parts = tuple[Examples, Examples]

@@ -589,9 +589,21 @@ _REG = {
     ),
 }
 
+# Made from the file of MNIST when first loaded: that is the file to fetch and to check.
+_FROM_MNIST = {
+    name: replace(
+        _IMAGES["mnist"],
+        licence="as MNIST; cite LeCun et al. 1998, Mukhoti et al. 2023",
+        home=f"natsel.data.{name.replace('-', '_')}",
+        rows=rows,
+    )
+    for name, rows in (("ambiguous-mnist", 70_000), ("dirty-mnist", 140_000))
+}
+
 ORIGINS: dict[str, Origin] = {
     **_MADE,
     **_IMAGES,
+    **_FROM_MNIST,
     **_TEXTS,
     **{f"uci-{name}": origin for name, origin in (_CLASSES | _REGRESSION).items()},
     **{f"reg-{name}": origin for name, origin in _REG.items()},

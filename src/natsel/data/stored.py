@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from natsel.containers import Arrays
+from natsel.data.ambiguous_parts import ambiguous_parts, with_clear_digits
 from natsel.data.dataset import DataSet, Kind, fixed_split
 from natsel.data.examples import Examples
 from natsel.data.labels import Array
@@ -62,6 +63,19 @@ def _images(file: str, classes: tuple[str, ...], files: Files) -> Parts:
     arrays = files(file)
     train, test = (Examples(arrays.read(f"x_{part}"), arrays.read(f"y_{part}"), classes) for part in ("train", "test"))
     return train, test, None
+
+
+def _ambiguous(with_clear: bool, files: Files) -> Parts:
+    """Made from MNIST when first asked for; the file of MNIST is read only where it is needed."""
+
+    def mnist() -> tuple[Examples, Examples]:
+        return _images("mnist", _DIGITS, files)[:2]
+
+    train, test = ambiguous_parts(0, mnist)
+    if not with_clear:
+        return train, test, None
+    clear_train, clear_test = mnist()
+    return with_clear_digits(clear_train, train), with_clear_digits(clear_test, test), None
 
 
 def _cifar(files: Files) -> Parts:
@@ -145,6 +159,12 @@ def _large(name: str, files: Files) -> Parts:
 
 _OWN: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
     "mnist": ("image", "handwritten digits, 28×28, 10 classes", partial(_images, "mnist", _DIGITS)),
+    "ambiguous-mnist": (
+        "image",
+        "digits that may be read as two, 10 labels per picture (made from MNIST)",
+        partial(_ambiguous, False),
+    ),
+    "dirty-mnist": ("image", "MNIST and as many ambiguous digits (made from MNIST)", partial(_ambiguous, True)),
     "fashion": ("image", "pictures of clothes, 28×28, 10 classes", partial(_images, "fashion_mnist", _FASHION)),
     "cifar10": ("image", "photographs, 32×32 in colour, 10 classes", _cifar),
     "kmnist": (

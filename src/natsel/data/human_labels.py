@@ -1,0 +1,66 @@
+"""How people labelled the pictures of CIFAR-10: votes per class, in the order of `natsel.data.load("cifar10")`.
+
+    test    CIFAR-10H: about 51 votes for each of the 10,000 test pictures (Peterson et al. 2019)
+    train   CIFAR-10N: three votes for each of the 50,000 training pictures (Wei et al. 2022)
+
+The share of the votes is what is known of the true distribution of labels: a picture about which people disagree is
+ambiguous.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from natsel.containers import open_arrays
+from natsel.data.folders import AbsentData, data_folders
+from natsel.data.labels import Array
+
+_FILE = "cifar10_human_labels.npz"
+
+
+def human_votes(
+    name: str = "cifar10", part: Literal["train", "test"] = "test", *, folder: str | Path | None = None
+) -> Array:
+    """How many people chose each class: whole numbers [N, C].
+
+    >>> human_votes("mnist")
+    Traceback (most recent call last):
+    ValueError: name: there are no votes of people for 'mnist'; there are for 'cifar10'
+    """
+    if name != "cifar10":
+        raise ValueError(f"name: there are no votes of people for {name!r}; there are for 'cifar10'")
+    if part not in ("train", "test"):
+        raise ValueError(f"part: expected 'train' or 'test', found {part!r}; name one of them")
+    arrays = open_arrays(_path(folder))
+    if part == "test":
+        votes_N_C: Array = arrays.read("cifar10h_counts").astype(np.int64)
+    else:
+        votes_N_C = (arrays.read("annotators")[:, :, None] == np.arange(10)).sum(1)
+    return votes_N_C
+
+
+def human_label_probs(
+    name: str = "cifar10", part: Literal["train", "test"] = "test", *, folder: str | Path | None = None
+) -> Array:
+    """The share of people who chose each class: [N, C], rows sum to 1.
+
+    >>> human_label_probs("cifar10", "validation")
+    Traceback (most recent call last):
+    ValueError: part: expected 'train' or 'test', found 'validation'; name one of them
+    """
+    votes_N_C = human_votes(name, part, folder=folder)
+    probs_N_C: Array = votes_N_C / votes_N_C.sum(1, keepdims=True)
+    return probs_N_C
+
+
+def _path(folder: str | Path | None) -> Path:
+    looked = data_folders(folder)
+    for place in looked:
+        if (place / _FILE).is_file():
+            return place / _FILE
+    raise AbsentData(
+        f"name: the file {_FILE} is not on this machine (looked in {', '.join(map(str, looked))}); make it with the"
+        " arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators [50000, 3] of"
+        " github.com/UCSC-REAL/cifar-10-100n, and set NATSEL_DATA to its folder"
+    )
