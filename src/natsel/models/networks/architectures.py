@@ -4,7 +4,8 @@ The published block is Conv → Dropout2d → MaxPool → ReLU. A channel's mask
 picture, and max(m·a, m·b) = m·max(a, b) for m ≥ 0: dropout commutes with pooling and with ReLU. Here it comes last: the
 same function for the same masks, with a quarter of the numbers after each mask (all that is repeated for each draw).
 
-Pictures are taken as (n, H, W), (n, 1, H, W) or (n, H, W, 1), in [0, 1], and normalised inside.
+Pictures are taken as (n, H, W), (n, 1, H, W) or (n, H, W, 1), those in colour as (n, H, W, 3) or (n, 3, H, W). Numbers
+are in [0, 1], and bytes are divided by 255; the networks normalise them inside.
 docs/theory/batchbald.md, 14; Kirsch et al. 2019.
 """
 
@@ -76,24 +77,56 @@ def mlp(features: int, classes: int, hidden: tuple[int, ...] = (128,), dropout: 
 
 
 class ImageInput(nn.Module):
-    """Grey pictures with or without an axis of channels → (n, 1, H, W), normalised."""
+    """Pictures with their channels last or first (grey ones: with or without them) → (n, channels, H, W), normalised.
 
-    def __init__(self, shape: tuple[int, int], mean: float, std: float) -> None:
+    `mean`, `std`: one number, or one for each channel.
+
+    >>> ImageInput((4, 4), (0.1, 0.2, 0.3), 1.0, 3)(torch.zeros(1, 4, 4, 3, dtype=torch.uint8))[0, :, 0, 0].tolist()
+    [-0.10000000149011612, -0.20000000298023224, -0.30000001192092896]
+    """
+
+    mean_C: Tensor
+    std_C: Tensor
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        mean: float | tuple[float, ...],
+        std: float | tuple[float, ...],
+        channels: int = 1,
+    ) -> None:
         super().__init__()
-        self.shape, self.mean, self.std = tuple(shape), mean, std
+        self.shape, self.mean, self.std, self.channels = tuple(shape), mean, std, channels
+        for name, value in (("mean", mean), ("std", std)):
+            if isinstance(value, tuple) and len(value) != channels:
+                raise ValueError(f"{name}: expected one number for each of {channels} channels, found {len(value)}")
+            # On the device of the network once, not sent there in each pass; no part of its weights.
+            per_channel = None if isinstance(value, float | int) else torch.tensor(value)
+            self.register_buffer(f"{name}_C", per_channel, persistent=False)
 
     def forward(self, pictures: Tensor) -> Tensor:
-        if tuple(side for side in pictures.shape[1:] if side != 1) != tuple(side for side in self.shape if side != 1):
-            height, width = self.shape
+        height, width = self.shape
+        channels_first = self.channels > 1 and pictures.shape[1:] == (self.channels, height, width)
+        if channels_first:
+            pictures = pictures.permute(0, 2, 3, 1)
+        # One channel may be left out, or stand on either side.
+        expected = (height, width) if self.channels == 1 else (height, width, self.channels)
+        if tuple(side for side in pictures.shape[1:] if side != 1) != tuple(side for side in expected if side != 1):
+            colours = "one channel" if self.channels == 1 else f"{self.channels} channels"
             raise ValueError(
-                f"inputs: expected pictures of {height}×{width} in one channel, found shape {tuple(pictures.shape)};"
+                f"inputs: expected pictures of {height}×{width} in {colours}, found shape {tuple(pictures.shape)};"
                 " resize them or make the network for their shape"
             )
+        if pictures.dtype == torch.uint8:
+            pictures = pictures.float() / 255
+        mean = self.mean if self.mean_C is None else self.mean_C
+        std = self.std if self.std_C is None else self.std_C
         # Channels last: the layout in which a CPU trains fastest; each following layer keeps it.
-        return ((pictures.reshape(-1, *self.shape, 1) - self.mean) / self.std).permute(0, 3, 1, 2)
+        return ((pictures.reshape(-1, *self.shape, self.channels) - mean) / std).permute(0, 3, 1, 2)
 
     def extra_repr(self) -> str:
-        return f"{self.shape}, mean={self.mean}, std={self.std}"
+        channels = f", channels={self.channels}" if self.channels > 1 else ""
+        return f"{self.shape}, mean={self.mean}, std={self.std}{channels}"
 
 
 _made: "WeakSet[nn.Module]" = WeakSet()

@@ -109,9 +109,19 @@ def uniform_parts(epoch: MemberEpoch, largest: int) -> tuple[Tensor, ...]:
     return order_S.tensor_split(-(-len(order_S) // largest))
 
 
+def samples_per_epoch(n_examples: int, epoch_samples: int | None) -> int:
+    """How many samples a uniform epoch has.
+
+    >>> samples_per_epoch(700, None), samples_per_epoch(50_000, None), samples_per_epoch(50_000, 10)
+    (1400, 50000, 10)
+    """
+    return n_examples * -(-_PASSES // n_examples) if epoch_samples is None else epoch_samples
+
+
 def _uniform_order(epoch: MemberEpoch) -> Tensor:
     """The examples of an epoch, in order."""
-    count, generator = epoch.n_examples, epoch.generator
-    if epoch.epoch_samples is not None:
-        return torch.randint(count, (epoch.epoch_samples,), generator=generator)
-    return torch.cat([torch.randperm(count, generator=generator) for _ in range(-(-_PASSES // count))])
+    count, generator, samples = epoch.n_examples, epoch.generator, epoch.epoch_samples
+    if samples is not None:
+        return torch.randint(count, (samples,), generator=generator)
+    passes = samples_per_epoch(count, None) // count
+    return torch.cat([torch.randperm(count, generator=generator) for _ in range(passes)])

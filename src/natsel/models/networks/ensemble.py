@@ -31,6 +31,7 @@ from natsel.models.networks.outputs import (
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
+from natsel.models.networks.spectral_norm import find_input_sizes
 from natsel.models.networks.training import (
     Epoch,
     HowTrained,
@@ -129,7 +130,7 @@ class Ensemble:
         if members and isinstance(self.training, Training):
             histories = train_members(members, labelled, validation, self.training, seeds, self.device, progress)
             unstack(members, modules)
-            outputs = [trained_outputs(labelled, each) for each in histories]
+            outputs = [trained_outputs(labelled, each, self.training.keep) for each in histories]
             found = [Trained(*each) for each in zip(modules, outputs, histories, strict=True)]
         else:
             found = [
@@ -181,7 +182,8 @@ class Ensemble:
 
     def _worth_stacking(self, modules: list[nn.Module]) -> bool:
         """Whether members can learn side by side, and faster."""
-        own_loop = isinstance(self.training, Training) and not self.training.validation_draws
+        how = self.training
+        own_loop = isinstance(how, Training) and not how.validation_draws and how.penalty is None
         alike = len(modules) > 1 and not isinstance(self.network, list)
         return own_loop and alike and worth_stacking(modules[0], self.device)
 
@@ -218,15 +220,20 @@ class Deterministic(Ensemble):
 
 def worth_stacking(module: nn.Module, device: torch.device) -> bool:
     """Whether members learn faster side by side. On a CPU (measured, five members): perceptrons of 10,000 weights in
-    0.6 of the time, of 100,000 in 0.8, of 300,000 in 1.1, convolutions in 1.5.
+    0.6 of the time, of 100,000 in 0.8, of 300,000 in 1.1, convolutions in 1.5. On an accelerator all but large
+    convolutional networks do: one ResNet-18 keeps it busy.
     """
-    small = sum(parameter.numel() for parameter in module.parameters()) <= 100_000
+    size = sum(parameter.numel() for parameter in module.parameters())
     convolves = any(isinstance(part, nn.modules.conv._ConvNd) for part in module.modules())
-    return device.type != "cpu" or (small and not convolves)
+    if device.type != "cpu":
+        return size <= 2_000_000 or not convolves
+    return size <= 100_000 and not convolves
 
 
 def stacked(modules: list[nn.Module], labelled: Examples) -> Members | None:
     """The modules as one, or None where their architecture does not allow that."""
+    for module in modules:
+        find_input_sizes(module, labelled.inputs)
     parameters, buffers = stack_module_state(modules)
     skeleton = copy.deepcopy(modules[0])
 

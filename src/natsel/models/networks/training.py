@@ -11,13 +11,18 @@ docs/theory/batchbald.md, 14; docs/theory/stochastic-batches.md, 9; Kirsch et al
 The loop trains M networks of one architecture side by side, whose tensors carry a leading axis M; one is M = 1. Given
 its seed a fit is reproducible on the same device, and it leaves no trace in the global random state.
 
+All examples lie on the device from the start, bytes as bytes, and are converted batch by batch. The loop waits for the
+device once per epoch. A fit with `checkpoint` goes on after it was killed (`checkpoints.py`).
+
 How a model's networks are trained is one value: settings of this loop (`Training`), a function of the user
 (`own_training.py`), or `TrainedElsewhere`. `trained_module` trains by any of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,10 +31,12 @@ from torch import Tensor, nn
 from natsel.data.examples import Examples
 from natsel.memory import rows_per_chunk
 from natsel.models.dropout.mask_plan import mean_outputs
-from natsel.models.networks.architectures import Network, fresh, reproducible, seeded
-from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches
+from natsel.models.networks.architectures import ImageInput, Network, fresh, reproducible, seeded
+from natsel.models.networks.augmentation import Augmentation
+from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches, samples_per_epoch
+from natsel.models.networks.checkpoints import Checkpoint
 from natsel.models.networks.evaluation_mode import evaluating
-from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.inputs import as_device, on_device, reader_of, shapes_explained
 from natsel.models.networks.outputs import (
     Classes,
     LearnableOutputs,
@@ -42,8 +49,20 @@ from natsel.models.networks.outputs import (
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
 from natsel.models.networks.prediction import bytes_of, check_outputs, predict
+from natsel.models.networks.schedules import SCHEDULES, changes_within_epochs, rate_factor
+from natsel.models.networks.spectral_norm import find_input_sizes
 from natsel.models.protocol import Model, Progress
 from natsel.seeds import derive
+
+Penalty = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""(module, inputs_B, outputs_B_C) → one number, which is added to the loss of a step."""
+
+_CHOICES = {
+    "optimiser": ("adam", "adamw", "sgd"),
+    "schedule": SCHEDULES,
+    "keep": ("best", "last"),
+    "precision": ("float32", "bfloat16"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,10 +70,19 @@ class Training:
     """How a network is trained.
 
     `epoch_samples`: samples per epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
-    `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (momentum 0.9).
-    `schedule`: of the learning rate: "constant", or "linear", which falls to 0 along a straight line, epoch by epoch.
+    `patience`: epochs without progress before it stops; None: it never stops for that.
+    `enough`: the training loss at which it stops where there is no validation set; 0: it never stops for that.
+    `keep`: the weights of the "best" epoch or those of the "last" one.
+    `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (with `momentum`, `nesterov`).
+    `schedule`: of the learning rate: "constant", "linear" (falls to 0 epoch by epoch), "steps" (times 0.1 at each of
+    `drops`, shares of the epochs), "cosine" or "one-cycle". `warm_up`: the share of all steps in which it rises from 0.
     `validation_draws`: the validation set is judged by the mean of so many draws of dropout; 0: without dropout.
     `batches`: the source of the examples of each step (`natsel.models.networks.batches`); all examples alike.
+    `augmentation`: how pictures are changed before each step, such as `CropFlip(padding=4, flip=True)`.
+    `precision`: of the steps: "float32", or "bfloat16" for activations (weights and validation stay in float32).
+    `penalty`: a function (module, inputs_B, outputs_B_C) → one number that each step adds to its loss, such as
+    `JacobianPenalty()`; it may differentiate the outputs with respect to the inputs.
+    `checkpoint`: a folder in which each fit has a file, from which it goes on after it was killed.
 
     >>> Training(max_epochs=5).batch
     64
@@ -65,12 +93,22 @@ class Training:
     batch: int = 64
     epoch_samples: int | None = None
     max_epochs: int = 100
-    patience: int = 20
+    patience: int | None = 20
     optimiser: str = "adam"
     schedule: str = "constant"
     enough: float = 0.01
     validation_draws: int = 0
     batches: Batches = field(default_factory=UniformBatches)
+    keep: str = "best"
+    momentum: float = 0.9
+    nesterov: bool = False
+    drops: tuple[float, ...] = (0.5, 0.8)
+    warm_up: float = 0.0
+    augmentation: Augmentation | None = None
+    precision: str = "float32"
+    penalty: Penalty | None = None
+    # Where a fit is kept changes nothing about what comes out.
+    checkpoint: str | Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "batch", "epoch_samples", "max_epochs", "patience"):
@@ -81,10 +119,25 @@ class Training:
             raise ValueError(f"validation_draws: cannot be negative (found {self.validation_draws}); 0 is no dropout")
         if not self.weight_decay >= 0:
             raise ValueError(f"weight_decay: cannot be negative (found {self.weight_decay}); 0 is none")
-        if self.optimiser not in ("adam", "adamw", "sgd"):
-            raise ValueError(f"optimiser: expected adam, adamw or sgd, found {self.optimiser!r}; adam is the default")
-        if self.schedule not in ("constant", "linear"):
-            raise ValueError(f"schedule: expected constant or linear, found {self.schedule!r}; constant is the default")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                named = f"{', '.join(choices[:-1])} or {choices[-1]}"
+                found = getattr(self, name)
+                raise ValueError(f"{name}: expected {named}, found {found!r}; {_default(name)} is the default")
+        for name in ("momentum", "warm_up"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 0 and below 1 (found {getattr(self, name)})")
+        if not all(0 <= drop <= 1 for drop in self.drops):
+            raise ValueError(f"drops: expected shares of the epochs between 0 and 1, found {self.drops}")
+        if self.nesterov and not (self.optimiser == "sgd" and self.momentum):
+            raise ValueError(f"nesterov: it is for sgd with momentum, found {self.optimiser}; take it out")
+        for name, wanted in (("augmentation", "CropFlip()"), ("penalty", "JacobianPenalty()")):
+            found = getattr(self, name)
+            if found is not None and (isinstance(found, type) or not callable(found)):
+                kind = f"the class {found.__name__}" if isinstance(found, type) else repr(found)
+                raise ValueError(f"{name}: expected a function or a value such as {wanted}, found {kind}")
+        if self.checkpoint is not None and Path(self.checkpoint).is_file():
+            raise ValueError(f"checkpoint: expected a folder, found the file {self.checkpoint}; name a folder")
         if isinstance(self.batches, type) or not isinstance(self.batches, Batches):
             found = f"the class {self.batches.__name__}" if isinstance(self.batches, type) else repr(self.batches)
             raise ValueError(
@@ -158,6 +211,10 @@ def train(
     """
     device, training = as_device(device), training or Training()
     module.to(device)
+    find_input_sizes(module, labelled.inputs, device)
+    if device.type == "cuda" and any(isinstance(part, ImageInput) for part in module.modules()):
+        # `ImageInput` gives channels last; with weights of the same layout nothing is rearranged in each step.
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     validation_forward = None
     if training.validation_draws and validation is not None and len(validation):
         mean = mean_outputs(module, validation.inputs, derive(seed, "validation"), training.validation_draws, device)
@@ -187,18 +244,26 @@ def train_members(
     learnable = [parameter for parameter in members.parameters if parameter.requires_grad]
     if not learnable:
         raise ValueError("network: has no parameters that learn; unfreeze some or pass another network")
+    if training.penalty is not None and members.count > 1:
+        raise ValueError("penalty: networks that learn side by side cannot have one; train them one after another")
     optimiser = _optimiser(learnable, training)
     orders = [torch.Generator().manual_seed(derive(seed, "order")) for seed in seeds]
+    changes = [torch.Generator(device).manual_seed(derive(seed, "augmentation")) for seed in seeds]
     history: list[list[Epoch]] = [[] for _ in seeds]
     best: list[Epoch | None] = [None for _ in seeds]
     kept = [tensor.clone() for tensor in members.state]
     learning = set(range(len(seeds)))
+    checkpoint = _checkpoint(members, learn, check, training, seeds, kept, optimiser, [*orders, *changes])
 
     with seeded(derive(seeds[0], "noise"), device), reproducible():
-        for number in range(training.max_epochs):
-            if training.schedule == "linear":
-                for group in optimiser.param_groups:
-                    group["lr"] = training.learning_rate * (1 - number / training.max_epochs)
+        start, stood = 0, checkpoint.resume() if checkpoint else None
+        if stood is not None:
+            start, learning = stood["epochs"], set(stood["learning"])
+            history = [[Epoch(**epoch) for epoch in epochs] for epochs in stood["history"]]
+            best = [kept_epoch(epochs) for epochs in history]
+            if progress:
+                progress(start, training.max_epochs)
+        for number in range(start, training.max_epochs):
             sources = [
                 training.batches.steps(
                     MemberEpoch(
@@ -209,18 +274,22 @@ def train_members(
                 )
                 for member, generator in enumerate(orders)
             ]
-            loss_M = _train_epoch(members, learn, outputs, _joint_steps(sources, device), optimiser)
+            steps = _joint_steps(sources, device)
+            loss_M = _train_epoch(members, learn, outputs, steps, optimiser, training, number, changes)
             rows = [loss_M, *_measure(members, check, judge)] if check else [loss_M]
             for member, row in enumerate(torch.stack(rows, 1).tolist()):  # the only wait for the device in an epoch
                 if member in learning:
                     epoch = Epoch(number, *row[: 2 if isinstance(outputs, Numbers) else 3])
                     history[member].append(epoch)
                     before = best[member]
-                    if before is None or epoch.merit > before.merit:
-                        best[member] = _checked_finite(epoch)
+                    better = before is None or epoch.merit > before.merit
+                    if better:
+                        best[member] = epoch
+                    if better or training.keep == "last":
+                        _check_finite(epoch)
                         for saved, tensor in zip(kept, members.state, strict=True):
                             saved[member] = tensor[member]
-                    elif number - before.number >= training.patience:
+                    if before and not better and training.patience and number - before.number >= training.patience:
                         learning.discard(member)
                     if check is None and epoch.loss < training.enough:
                         learning.discard(member)
@@ -228,9 +297,38 @@ def train_members(
                 progress(number + 1 if learning else training.max_epochs, training.max_epochs)
             if not learning:
                 break
+            if checkpoint:
+                checkpoint.write(_standing(number + 1, learning, history))
+        if checkpoint and start < training.max_epochs:
+            checkpoint.write(_standing(training.max_epochs, set(), history), done=True)
     for saved, tensor in zip(kept, members.state, strict=True):
         tensor.copy_(saved)
     return history
+
+
+def _checkpoint(
+    members: Members,
+    learn: "_Prepared",
+    check: "_Prepared | None",
+    training: Training,
+    seeds: list[int],
+    kept: list[Tensor],
+    optimiser: torch.optim.Optimizer,
+    generators: list[torch.Generator],
+) -> Checkpoint | None:
+    """The file of a fit, named by all that decides what it comes to."""
+    if training.checkpoint is None:
+        return None
+    device = learn.targets_N.device
+    data = [tensor for part in (learn, check) if part is not None for tensor in (part.inputs_N, part.targets_N)]
+    decided_by = [training, seeds, device.type, members.module, *data, *members.state]
+    return Checkpoint(training.checkpoint, decided_by, members.state, kept, optimiser, generators, device)
+
+
+def _standing(epochs: int, learning: set[int], history: list[list[Epoch]]) -> dict[str, Any]:
+    """What the file of a fit says besides tensors."""
+    told = [[asdict(epoch) for epoch in member] for member in history]
+    return {"epochs": epochs, "learning": sorted(learning), "history": told}
 
 
 def how_trained(training: Training | None, train: TrainFunction | None) -> Training | TrainFunction | None:
@@ -295,7 +393,7 @@ def trained_module(
     """
     if isinstance(how, Training):
         epochs = train(module, labelled, validation, how, seed=seed, device=device, progress=progress)
-        return Trained(module.eval(), trained_outputs(labelled, epochs), epochs)
+        return Trained(module.eval(), trained_outputs(labelled, epochs, how.keep), epochs)
     assert not isinstance(how, TrainedElsewhere)  # fresh_to_train refuses it
     _check_examples(labelled, validation)
     with evaluating(module), torch.no_grad():
@@ -359,18 +457,18 @@ def only_module(model: Any) -> nn.Module:
     )
 
 
-def kept_epoch(epochs: list[Epoch]) -> Epoch:
-    """The epoch whose weights a training came back to.
+def kept_epoch(epochs: list[Epoch], keep: str = "best") -> Epoch:
+    """The epoch whose weights a training came back to; `keep` as in `Training`.
 
     >>> kept_epoch([Epoch(0, 1.0, 0.9, 0.5), Epoch(1, 0.5, 0.7, 0.8), Epoch(2, 0.4, 0.8, 0.8)]).number
     1
     """
-    return max(epochs, key=lambda epoch: epoch.merit)
+    return epochs[-1] if keep == "last" else max(epochs, key=lambda epoch: epoch.merit)
 
 
-def trained_outputs(labelled: Examples, epochs: list[Epoch]) -> LearnableOutputs:
+def trained_outputs(labelled: Examples, epochs: list[Epoch], keep: str = "best") -> LearnableOutputs:
     """What the outputs of a network trained on these examples mean, with the noise its training showed."""
-    best = kept_epoch(epochs)
+    best = kept_epoch(epochs, keep)
     error = best.loss if best.validation_loss is None else best.validation_loss
     return outputs_for_labels(labelled.labels).with_noise(error)
 
@@ -387,18 +485,29 @@ def _check_examples(labelled: Examples, validation: Examples | None) -> None:
 class _Prepared:
     """Examples on the device, as the loop takes them."""
 
-    inputs_N: Tensor
+    inputs_N: Tensor  # bytes as they are stored
+    convert: Callable[[Tensor], Tensor]  # some of them → what the network takes
     targets_N: Tensor
     rows: int  # how many make a chunk where only outputs are wanted
+
+    def inputs_at(self, positions_M_B: Tensor, change: Callable[[int, Tensor], Tensor] | None = None) -> Tensor:
+        """inputs_M_B as the network takes them; `change` is called with a member and its inputs as they are stored."""
+        inputs_MB = self.inputs_N[positions_M_B.flatten()]
+        if change is not None:
+            parts = inputs_MB.tensor_split(len(positions_M_B))
+            inputs_MB = torch.cat([change(member, inputs_B) for member, inputs_B in enumerate(parts)])
+        inputs_MB = self.convert(inputs_MB)
+        return inputs_MB.view(*positions_M_B.shape, *inputs_MB.shape[1:])
 
 
 def _prepared(
     members: Members, examples: Examples, outputs: LearnableOutputs, name: str, device: torch.device
 ) -> _Prepared:
-    inputs_N = reader_of(members.module, examples.inputs, device)(slice(0, len(examples)))
-    one_M = inputs_N[:1].expand(members.count, 1, *inputs_N.shape[1:])
+    inputs_N, convert = on_device(members.module, examples.inputs, device)
+    inputs_1 = convert(inputs_N[:1])
+    one_M = inputs_1.expand(members.count, *inputs_1.shape)
     members.mode(False)
-    with torch.no_grad(), shapes_explained(members.module, inputs_N):
+    with torch.no_grad(), shapes_explained(members.module, inputs_1):
         shape = members.forward(one_M).shape
         bytes_each = members.count * bytes_of(lambda: members.forward(one_M))
     if len(shape) != 3:
@@ -409,13 +518,13 @@ def _prepared(
     outputs.check(shape[-1], examples.labels, name)
     if name == "labelled":
         check_classes(shape[-1], examples)
-    return _Prepared(inputs_N, outputs.targets(examples.labels, device), rows_per_chunk(bytes_each, device))
+    return _Prepared(inputs_N, convert, outputs.targets(examples.labels, device), rows_per_chunk(bytes_each, device))
 
 
 def _optimiser(parameters: list[Tensor], training: Training) -> torch.optim.Optimizer:
     settings: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
     if training.optimiser == "sgd":
-        return torch.optim.SGD(parameters, momentum=0.9, **settings)
+        return torch.optim.SGD(parameters, momentum=training.momentum, nesterov=training.nesterov, **settings)
     alike = {(parameter.dtype, parameter.device.type) for parameter in parameters}
     # One call for all parameters instead of several for each: a step of a small network takes a fraction of the time.
     fused = alike in ({(torch.float32, "cpu")}, {(torch.float32, "cuda")}) or None
@@ -429,21 +538,47 @@ def _train_epoch(
     outputs: LearnableOutputs,
     steps: Iterator[tuple[Tensor, Tensor | None]],
     optimiser: torch.optim.Optimizer,
+    training: Training,
+    number: int,
+    changes: list[torch.Generator],
 ) -> Tensor:
-    """One epoch of learning; the mean loss of each member."""
+    """One epoch of learning; the mean loss of each member, without the penalty."""
     members.mode(True)
-    total_M, samples = torch.zeros(members.count, device=examples.targets_N.device), 0
+    device, augment, half = examples.targets_N.device, training.augmentation, training.precision == "bfloat16"
+    total_M, samples = torch.zeros(members.count, device=device), 0
+    all_samples = samples_per_epoch(len(examples.targets_N), training.epoch_samples)
+    change = None if augment is None else lambda member, inputs_B: augment(inputs_B, changes[member])
     for positions_M_B, weights_M_B in steps:
-        loss_M_B = outputs.loss(members.forward(examples.inputs_N[positions_M_B]), examples.targets_N[positions_M_B])
+        batch = positions_M_B.shape[1]
+        if samples == 0 or changes_within_epochs(training.schedule, training.warm_up):
+            _set_rate(optimiser, training, number, min(1.0, (samples + batch / 2) / all_samples))
+        inputs_M_B = examples.inputs_at(positions_M_B, change)
+        if training.penalty is not None:  # of one network: `train_members` sees to it
+            inputs_B = inputs_M_B[0].detach().requires_grad_()
+            inputs_M_B = inputs_B[None]
+        with torch.autocast(device.type, torch.bfloat16) if half else nullcontext():
+            outputs_M_B_C = members.forward(inputs_M_B)
+        outputs_M_B_C = outputs_M_B_C.float() if half else outputs_M_B_C
+        loss_M_B = outputs.loss(outputs_M_B_C, examples.targets_N[positions_M_B])
         if weights_M_B is not None:
             loss_M_B = loss_M_B * weights_M_B.to(loss_M_B.dtype)
-        torch.autograd.backward(loss_M_B.mean(1).sum())
+        loss = loss_M_B.mean(1).sum()
+        if training.penalty is not None:
+            loss = loss + training.penalty(members.module, inputs_B, outputs_M_B_C[0])
+        torch.autograd.backward(loss)
         optimiser.step()
         optimiser.zero_grad()
         total_M += loss_M_B.detach().sum(1)
-        samples += positions_M_B.shape[1]
+        samples += batch
     members.mode(False)
     return total_M / samples
+
+
+def _set_rate(optimiser: torch.optim.Optimizer, training: Training, number: int, within: float) -> None:
+    settings = {"drops": training.drops, "warm_up": training.warm_up}
+    factor = rate_factor(training.schedule, number, training.max_epochs, within, **settings)  # type: ignore[arg-type]
+    for group in optimiser.param_groups:
+        group["lr"] = training.learning_rate * factor
 
 
 def _joint_steps(sources: list[Iterable[Step]], device: torch.device) -> Iterator[tuple[Tensor, Tensor | None]]:
@@ -516,7 +651,7 @@ def _look_at(
             members.mode(True)
 
     def losses_at(positions_b: Tensor) -> Tensor:
-        inputs_b, targets_b = examples.inputs_N[positions_b], examples.targets_N[positions_b]
+        inputs_b, targets_b = examples.convert(examples.inputs_N[positions_b]), examples.targets_N[positions_b]
         outputs_M_b_C = members.forward(inputs_b.expand(members.count, *inputs_b.shape))
         return outputs.loss(outputs_M_b_C[member], targets_b)
 
@@ -531,7 +666,7 @@ def _measure(members: Members, examples: _Prepared, outputs: LearnableOutputs) -
     forward = members.validation_forward or members.forward
     for start in range(0, count, examples.rows):
         part = slice(start, start + examples.rows)
-        inputs_B, targets_B = examples.inputs_N[part], examples.targets_N[part]
+        inputs_B, targets_B = examples.convert(examples.inputs_N[part]), examples.targets_N[part]
         targets_M_B = targets_B.expand(members.count, -1)
         outputs_M_B_C = forward(inputs_B.expand(members.count, *inputs_B.shape))
         loss_M += outputs.loss(outputs_M_B_C, targets_M_B).sum(1)
@@ -539,10 +674,9 @@ def _measure(members: Members, examples: _Prepared, outputs: LearnableOutputs) -
     return loss_M / count, right_M / count
 
 
-def _checked_finite(epoch: Epoch) -> Epoch:
+def _check_finite(epoch: Epoch) -> None:
     if not all(abs(value) < float("inf") for value in epoch.merit):
         raise ValueError(
             f"training: the loss became {epoch.merit[1]} in epoch {epoch.number + 1}; lower learning_rate or scale the"
             " inputs"
         )
-    return epoch
