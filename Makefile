@@ -26,7 +26,7 @@ run: $(READY)
 test: $(READY) cpu-torch
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/deptry src
 	$(PYTEST)

@@ -22,7 +22,16 @@ from typing import Any
 import torch
 
 import natsel
-from natsel import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples, Method, Targets
+from natsel import (
+    CategoricalSamples,
+    FeatureDensity,
+    FisherFactors,
+    FisherRows,
+    GaussianFeatures,
+    GaussianSamples,
+    Method,
+    Targets,
+)
 from natsel.bench.peer_worker import Meter
 from natsel.choose.methods import resolve
 from natsel.information.weights.precision import Kronecker, LowRank
@@ -55,6 +64,10 @@ def rows(points: int, each: int, weights: int) -> FisherRows:
 
 def features(points: int, width: int, noise: float = 1.0) -> GaussianFeatures:
     return GaussianFeatures(normal(points, width) / width**0.5, noise)
+
+
+def densities(points: int, classes: int) -> FeatureDensity:
+    return FeatureDensity(normal(points), normal(points, classes))
 
 
 def samples(points: int, count: int) -> GaussianSamples:
@@ -119,6 +132,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "core-set": lambda: ("core-set", features(20_000, 256), 9, {"given": features(500, 256)}),
     "lcmd": lambda: ("lcmd", features(20_000, 256), 9, {}),
     "acs-fw": lambda: ("acs-fw", features(20_000, 256), 3, {"given": features(500, 256)}),
+    "density": lambda: ("density", densities(200_000, 10), 10, {}),
+    "energy": lambda: ("energy", densities(200_000, 10), 10, {}),
+    "max-logit": lambda: ("max-logit", densities(200_000, 10), 10, {}),
     "Gaussian entropy": lambda: ("entropy", features(20_000, 256), 10, {}),
     # weight space
     "bait": lambda: to_itself("bait", layer(3_000, 10, 48), 1),

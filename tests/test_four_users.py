@@ -4,30 +4,29 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+import fresh_python
 import natsel
 from natsel.containers import open_arrays
 from natsel.data.folders import AbsentData, find
 
-NATSEL = [sys.executable, "-m", "natsel"]
+
+def commands(*lines):
+    """A script of natsel's commands one after the other, in one process."""
+    calls = [f"assert main({line.split()!r}) == 0\n" for line in lines]
+    return "from natsel.cli import main\n\n" + "".join(calls)
 
 
-def program(folder, *arguments, code=0):
+def python(folder, text, *arguments, code=0):
     """What a program printed, run in a folder; it must end with this code."""
+    (folder / "script.py").write_text(text)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = fresh_python.run(["script.py", *arguments], cwd=folder, env=environment)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
-
-
-def python(folder, text, code=0):
-    (folder / "script.py").write_text(text)
-    return program(folder, sys.executable, "script.py", code=code)
 
 
 def arrays_of(file, name):
@@ -70,15 +69,10 @@ def test_a_data_scientist_with_a_csv_and_boosted_trees(tmp_path):
         '[data]\nfile = "diamonds.csv"\nlabels = "dear"\nids = "stone"\ntest = 0.3\n'
         '[model]\nkind = "python:my_models.trees"\nmembers = 5\n'
     )
-    said = program(tmp_path, *NATSEL, "run", "mine.toml", "--processes", "1")
-    assert "power-bald" in said
-    page = (tmp_path / "runs" / "mine" / "report.html").read_text()
-    assert "power-bald" in page
-    assert "D0" in page, "picks go by the shop's own ids"
-    program(tmp_path, *NATSEL, "report", "runs/mine", "--figures", "figures", "--format", "svg,csv")
-    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".svg", ".csv"}
-    again = python(
+    said = python(
         tmp_path,
+        commands("run mine.toml --processes 1", "report runs/mine --figures figures --format svg,csv")
+        + "print('her loop:')\n"
         "import pandas, natsel\nfrom my_models import trees\n"
         "table = pandas.read_csv('diamonds.csv', index_col='stone')\n"
         "for name in ('cut', 'color', 'clarity'):\n    table[name] = table[name].astype('category')\n"
@@ -87,6 +81,12 @@ def test_a_data_scientist_with_a_csv_and_boosted_trees(tmp_path):
         "    batch = learner.ask()\n"
         "    print(learner.n_labelled, list(batch.ids)[0], table.loc[batch.ids].shape, learner.pool.classes)\n",
     )
+    experiment, _, again = said.partition("her loop:")
+    assert "power-bald" in experiment
+    page = (tmp_path / "runs" / "mine" / "report.html").read_text()
+    assert "power-bald" in page
+    assert "D0" in page, "picks go by the shop's own ids"
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".svg", ".csv"}
     assert again.split()[0] == "40"
     assert "D0" in again
     assert "(5, " in again
@@ -110,7 +110,7 @@ def network():
 
 
 def train(module, labelled, validation, seed):
-    if os.environ.get("KILL") == str(len(labelled)):
+    if sys.argv[-2:] == ["killed-at", str(len(labelled))] and store == "run.db":
         os.kill(os.getpid(), signal.SIGKILL)
     inputs, labels = inputs_of(module, labelled.inputs), torch.as_tensor(labelled.labels)
     optimiser = torch.optim.AdamW(module.parameters(), lr=0.01)
@@ -127,16 +127,17 @@ def opened(store):
     return natsel.ActiveLearner(model, pool, method="batchbald", k=6, store=store, who="eve")
 
 
-with opened(sys.argv[1]) as learner:
-    if learner.n_labelled == 0:
-        first = learner.ask()
-        for half in (first.ids[:3], first.ids[3:]):  # in parts
-            learner.tell(half, [KIND[name[0]] for name in half])
-    while learner.n_labelled < int(sys.argv[2]):
-        waiting = learner.outstanding if len(learner.outstanding) else learner.ask().ids
-        learner.tell(waiting, [KIND[name[0]] for name in waiting])
-    print(*learner.labelled_ids, sep="\\n")
-    print(learner.pool.classes)
+for store in sys.argv[2].split("+"):
+    with opened(store) as learner:
+        if learner.n_labelled == 0:
+            first = learner.ask()
+            for half in (first.ids[:3], first.ids[3:]):  # in parts
+                learner.tell(half, [KIND[name[0]] for name in half])
+        while learner.n_labelled < int(sys.argv[1]):
+            waiting = learner.outstanding if len(learner.outstanding) else learner.ask().ids
+            learner.tell(waiting, [KIND[name[0]] for name in waiting])
+        print(*learner.labelled_ids, sep="\\n")
+        print(learner.pool.classes, flush=True)
 """
 
 
@@ -150,21 +151,19 @@ def scans(folder, kinds, count):
             image.fromarray(picture).save(folder / f"{kind} scan {number:03d}.png")
 
 
-def test_an_engineer_with_pictures_and_a_loop_of_her_own(tmp_path, monkeypatch):
+def test_an_engineer_with_pictures_and_a_loop_of_her_own(tmp_path):
     scans(tmp_path / "scans", (0, 1, 6), 12)
-    (tmp_path / "engineer.py").write_text(ENGINEER)
-    run = (sys.executable, "engineer.py")
-    whole = program(tmp_path, *run, "whole.db", "18")
-    monkeypatch.setenv("KILL", "12")
-    program(tmp_path, *run, "run.db", "18", code=-signal.SIGKILL)
-    monkeypatch.delenv("KILL")
-    assert program(tmp_path, *run, "run.db", "18") == whole, "what was killed in mid-fit goes on to the same batches"
+    whole = python(tmp_path, ENGINEER, "18", "whole.db+run.db", "killed-at", "12", code=-signal.SIGKILL)
+    with natsel.Journal(tmp_path / "run.db") as journal:
+        journal.export(tmp_path / "before.csv")
+    assert len(list(csv.DictReader((tmp_path / "before.csv").open()))) == 12, "it was killed in mid-run"
+    again = python(tmp_path, ENGINEER, "18", "run.db")
+    assert again == whole, "what was killed in mid-fit goes on to the same batches"
     assert "0 scan" in whole
     scans(tmp_path / "scans", (0, 1, 6, 7), 16)  # more files, among them a kind that nobody had seen
-    grown = program(tmp_path, *run, "run.db", "36")
-    assert grown.splitlines()[:18] == whole.splitlines()[:18]
-    assert "'late'" in grown.splitlines()[-1]
-    program(tmp_path, *NATSEL, "report", "run.db", "--pictures", "scans")
+    grown = python(tmp_path, ENGINEER + commands("report run.db --pictures scans"), "36", "run.db").splitlines()
+    assert grown[:18] == whole.splitlines()[:18]
+    assert "'late'" in grown[36]
     page = (tmp_path / "run.html").read_text()
     assert "28 points joined" in page
     assert "7 scan" in page
@@ -229,12 +228,14 @@ natsel.register(natsel.Method(GiniIndex(), natsel.TopK(), "gini-index", source="
 def test_a_student_with_a_method_of_her_own_in_a_figure(tmp_path):
     (tmp_path / "her_method.py").write_text(STUDENT)
     (tmp_path / "thesis.toml").write_text(
-        'name = "thesis"\nk = 5\nbudget = 20\nseeds = 2\nplugins = ["her_method"]\n'
+        'name = "thesis"\nk = 5\nbudget = 15\nseeds = 2\nplugins = ["her_method"]\n'
         'methods = ["random", "batchbald", "gini-index"]\n'
         '[data]\nset = "iris"\n[model]\nkind = "forest"\ntrees = 8\n'
     )
-    program(tmp_path, *NATSEL, "run", "thesis.toml", "--processes", "1")
-    program(tmp_path, *NATSEL, "report", "runs/thesis", "--figures", "figures", "--format", "svg,pdf")
+    python(
+        tmp_path,
+        commands("run thesis.toml --processes 1", "report runs/thesis --figures figures --format svg,pdf"),
+    )
     curves = next(path for path in (tmp_path / "figures").glob("*.svg") if "curve" in path.name)
     assert all(name in curves.read_text() for name in ("random", "batchbald", "gini-index"))
     assert any(path.suffix == ".pdf" and path.stat().st_size > 1000 for path in (tmp_path / "figures").iterdir())

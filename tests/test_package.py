@@ -80,6 +80,18 @@ assert not [name for name in found if "calculus" in name], found
 natsel.methods()["bald"]
 assert "torch" in sys.modules
 import natsel.experiments.results.publish  # the page of an experiment needs no such library either
+
+# A diagram asks for matplotlib last, and leaves it as it was.
+from natsel.calculus import DiscreteJoint
+from natsel.calculus.diagrams import IDiagram
+diagram = IDiagram.from_joint(DiscreteJoint.from_counts("XY", [[3, 1], [0, 4]]))
+assert diagram.render("text") and "matplotlib" not in sys.modules
+import matplotlib
+settings = lambda: {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+before = settings()
+diagram.render("svg")
+assert "matplotlib.pyplot" not in sys.modules
+assert settings() == before
 """
 
 

@@ -1,19 +1,19 @@
 """The example of a plug-in, installed as a package of its own and used everywhere; what a method costs inside natsel.
 
-Each process is a fresh interpreter: what one of them knows, it found by itself.
+Each process knows nothing of natsel when it begins: what it knows, it found by itself.
 """
 
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
+import fresh_python
 import natsel
 from natsel import plugins
 from natsel.choose import METHODS
@@ -42,8 +42,7 @@ def run(arguments, folder, *paths, named="", code=0):
     """
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", plugins.NAMED)}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(map(str, paths)), plugins.NAMED: named}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
+    done = fresh_python.run(arguments, cwd=folder, env=environment)
     assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -107,9 +106,9 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
             return json.loads(printed.getvalue())
 
         belief = natsel.Belief.load({str(saved)!r})
-        assert type(belief).__name__ == "FeatureDensity"
+        assert type(belief).__name__ == "InputDensity"
         assert natsel.methods()["unfamiliar"].beliefs == (type(belief),)
-        from natsel_familiarity import DistinctScores, FeatureDensity, GaussianClasses, Unfamiliarity
+        from natsel_familiarity import DistinctScores, InputDensity, GaussianClasses, Unfamiliarity
 
         # Scores and picks.
         picks = natsel.select("unfamiliar", belief, k=5, exclude=[100])
@@ -122,7 +121,7 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
         assert why.information is None and "not available" in str(why)
 
         # Copies come last.
-        doubled = FeatureDensity([2.0, 1.0, 1.0, 0.0, 2.0], belief.log_probs_N_C[:5])
+        doubled = InputDensity([2.0, 1.0, 1.0, 0.0, 2.0], belief.log_probs_N_C[:5])
         assert natsel.select("unfamiliar", doubled, k=5).ids.tolist() == [3, 1, 0, 2, 4]
 
         # Other searches, and what the view brings.
@@ -136,13 +135,13 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
         try:
             natsel.select("batchbald", belief, k=3)
         except ValueError as refusal:
-            assert "EIG cannot be read from FeatureDensity" in str(refusal), refusal
+            assert "EIG cannot be read from InputDensity" in str(refusal), refusal
         else:
             raise AssertionError("one prediction does not say what labels tell about the parameters")
 
         # Files keep every field.
         belief.save("again.npz")
-        again = FeatureDensity.load("again.npz")
+        again = InputDensity.load("again.npz")
         for name in belief.points:
             assert getattr(again, name).equal(getattr(belief, name)), name
         assert command("select", "again.npz", "-m", "unfamiliar", "-k", 5, "--json")["ids"] == (
@@ -169,7 +168,7 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
 
 def test_the_conformance_suite_runs_on_the_plugin(installed, tmp_path):
     suite = ["-m", "pytest", "--pyargs", "natsel.conformance", "-p", "no:cacheprovider", "--strict-markers"]
-    printed = run([*suite, "-q", "-W", "error", "-k", "FeatureDensity", "-m", "not slow"], tmp_path, installed)
+    printed = run([*suite, "-q", "-W", "error", "-k", "InputDensity", "-m", "not slow"], tmp_path, installed)
     assert int(re.search(r"(\d+) passed", printed)[1]) > 20, printed
     assert "failed" not in printed
 

@@ -18,10 +18,13 @@ from natsel.beliefs import Belief as Belief
 from natsel.beliefs import BeliefView as BeliefView
 from natsel.beliefs import CategoricalSamples as CategoricalSamples
 from natsel.beliefs import ClassProbabilities as ClassProbabilities
+from natsel.beliefs import DirichletMembers as DirichletMembers
+from natsel.beliefs import FeatureDensity as FeatureDensity
 from natsel.beliefs import FisherFactors as FisherFactors
 from natsel.beliefs import FisherRows as FisherRows
 from natsel.beliefs import GaussianFeatures as GaussianFeatures
 from natsel.beliefs import GaussianSamples as GaussianSamples
+from natsel.beliefs import IndependentSamples as IndependentSamples
 from natsel.beliefs import Targets as Targets
 from natsel.calculus import info as info
 from natsel.capabilities import Capability as Capability
@@ -31,10 +34,12 @@ from natsel.capabilities import State as State
 from natsel.choose import Explanation as Explanation
 from natsel.choose import Method as Method
 from natsel.choose import Selection as Selection
+from natsel.choose import evaluate_uncertainty as evaluate_uncertainty
 from natsel.choose import methods as methods
 from natsel.choose import register as register
 from natsel.choose import score as score
 from natsel.choose import select as select
+from natsel.choose import triage as triage
 from natsel.data import Examples as Examples
 from natsel.data import Pool as Pool
 from natsel.experiments.compare import Comparison as Comparison
@@ -62,7 +67,9 @@ from natsel.objectives import JPIG as JPIG
 from natsel.objectives import PIG as PIG
 from natsel.objectives import Argument as Argument
 from natsel.objectives import Context as Context
+from natsel.objectives import Density as Density
 from natsel.objectives import Distance as Distance
+from natsel.objectives import Energy as Energy
 from natsel.objectives import Entropy as Entropy
 from natsel.objectives import EPIGChi2 as EPIGChi2
 from natsel.objectives import EPIGJensen as EPIGJensen
@@ -77,6 +84,7 @@ from natsel.objectives import LogDetCMI as LogDetCMI
 from natsel.objectives import LogDetEIG as LogDetEIG
 from natsel.objectives import LogDetMI as LogDetMI
 from natsel.objectives import Margin as Margin
+from natsel.objectives import MaxLogit as MaxLogit
 from natsel.objectives import MeanStd as MeanStd
 from natsel.objectives import Objective as Objective
 from natsel.objectives import PairFacts as PairFacts

@@ -10,6 +10,7 @@ from natsel import (
     EIG,
     CategoricalSamples,
     Entropy,
+    FeatureDensity,
     FisherFactors,
     FisherRows,
     GaussianFeatures,
@@ -139,10 +140,11 @@ def test_every_method_runs_on_the_beliefs_it_names(name):
         GaussianFeatures: GaussianFeatures(mean_N_K, 2.0),
         FisherFactors: FisherFactors.categorical(mean_N_K, logits_N_K_C[:, 0].softmax(1), 0.5),
         FisherRows: FisherRows(mean_N_K[:, None], 0.5),
+        FeatureDensity: FeatureDensity(mean_N_K[:, 0], logits_N_K_C[:, 0]),
     }
     sure = CategoricalSamples.from_logits(logits_N_K_C.mean(1, keepdim=True))
     made[TwoModels] = TwoModels.of(made[CategoricalSamples], [sure])
-    assert set(method.beliefs) & {CategoricalSamples, TwoModels, FisherFactors}
+    assert set(method.beliefs) & {CategoricalSamples, TwoModels, FisherFactors, FeatureDensity}
     for kind, belief in made.items():
         asked = {"labels": [0, 1, 2, 3, 0, 1]} if Argument.LABELS in method.needs else {}
         if Argument.TARGETS in method.needs:

@@ -1,14 +1,13 @@
 """The command line in this process (quick) and as a program of its own (a journey)."""
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fresh_python
 import natsel
 from natsel.cli import main
 from natsel.experiments.running.folder import write_outcome
@@ -41,14 +40,8 @@ def start():
 
     def run(*arguments):
         source = str(Path(natsel.__file__).parents[1])
-        done = subprocess.run(
-            [sys.executable, "-m", "natsel", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=300,
-            env=os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"},
-        )
+        environment = os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
+        done = fresh_python.run(["-m", "natsel", *arguments], env=environment)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run

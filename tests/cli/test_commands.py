@@ -11,7 +11,7 @@ import natsel.cli
 from natsel.choose.recommended import RECOMMENDED
 from natsel.cli.pictures import SIZE, gallery, picture
 
-COMMANDS = ("demo", "select", "methods", "info", "run", "report", "journal", "bench")
+COMMANDS = ("demo", "select", "evaluate", "triage", "methods", "info", "run", "report", "journal", "bench")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -193,7 +193,7 @@ def test_help_shows_the_example_with_its_brackets(call):
     assert "H[X|y]" in done.out
 
 
-@pytest.mark.slow  # by default: test_pictures in this process, test_journeys as a program, test_diagrams in a fresh one
+@pytest.mark.slow  # by default: test_pictures in this process, test_journeys as a program, test_package in a fresh one
 def test_as_a_program(start, table, tmp_path):
     done = start("info", "I[X;Y|Z]", "--table", table, "--diagram", tmp_path / "out.svg", "--json")
     assert done.code == 0, done.err

@@ -8,6 +8,7 @@ from natsel.experiments.recipe.contenders import Contender, contenders, seed_lis
 from natsel.experiments.recipe.plan import load_plan, plan_from, recipe_names
 from natsel.experiments.recipe.recipe import TRAINING, Recipe
 from natsel.experiments.running.build import build_training
+from natsel.models.networks.augmentation import CropFlip
 from natsel.models.networks.training import Training
 
 SMALL = {
@@ -30,7 +31,8 @@ def recipe_from(found, **options):
 # See test_plan and test_studies.
 PLANS = (
     *("boosted-tables", "epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist"),
-    "large-batches",
+    *("ddu-cifar10", "ddu-dirty-mnist", "dirty-mnist", "large-batches"),
+    *("ddu-scenes", "gde-cifar10"),  # see test_disagreement_study
     "regression-benchmark",  # see test_regression_benchmark
 )
 SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")
@@ -47,7 +49,7 @@ def test_a_shipped_recipe_is_whole(name, full):
     assert recipe.name == name
     assert "minute" in recipe.about
     labels = [method.label for method in recipe.methods]
-    assert labels[0] == ("badge" if recipe.model["kind"] == "last-layer" else "random")
+    assert labels[0] == "random"
     assert len({method.slug for method in recipe.methods}) == len(labels)
     assert all(method.build() for method in recipe.methods)
     assert recipe.targets == tuple(sorted(recipe.targets))
@@ -193,3 +195,15 @@ def test_recipes_know_the_settings_of_training():
     assert set(TRAINING) - {"preset"} <= names
     recipe = replace(load_recipe("mnist"), training={"learning_rate": 0.1, "epoch_samples": None})
     assert build_training(recipe) == Training(learning_rate=0.1)
+
+
+def test_recipes_name_networks_and_how_they_are_trained_for_long():
+    long = {"optimiser": "sgd", "nesterov": True, "schedule": "steps", "drops": [0.3, 0.6], "augmentation": "crop-flip"}
+    model = {"kind": "ensemble", "network": "resnet18", "spectral": 3, "sensitive": True}
+    recipe = recipe_from(SMALL | {"model": model, "training": long})
+    assert Recipe.from_table(recipe.as_table()) == recipe
+    assert (recipe.model["spectral"], recipe.model["sensitive"]) == (3.0, True)
+    expected = Training(optimiser="sgd", nesterov=True, schedule="steps", drops=(0.3, 0.6), augmentation=CropFlip())
+    assert build_training(recipe) == expected
+    with pytest.raises(ValueError, match=r"model.sensitive: expected true or false, found 'yes'"):
+        recipe_from(SMALL | {"model": model | {"sensitive": "yes"}})

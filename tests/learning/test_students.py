@@ -1,6 +1,7 @@
 """Students: one by self-distillation keeps the predictions and loses the disagreement; JEPIG from model and student."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,14 +30,14 @@ from natsel.objectives.jepig import TaughtJEPIG
 from natsel.objectives.readings.draws.two_model_jepig import jepig_from_two_models
 
 CPU = torch.device("cpu")
-QUICK = Training(max_epochs=5)
+QUICK = Training(max_epochs=5, epoch_samples=256)
 
 
 def models():
     training = Training(max_epochs=30, patience=30)
     return [
         Dropout(mlp(2, 3), draws=20, training=training, device="cpu"),
-        Ensemble(mlp(2, 3), members=4, training=training, device="cpu"),
+        Ensemble(mlp(2, 3), members=4, training=replace(training, epoch_samples=512), device="cpu"),
     ]
 
 
@@ -101,7 +102,9 @@ def test_the_loss_of_a_soft_label_is_a_divergence():
 def test_hard_labels_as_probabilities_teach_the_same():
     examples = blobs(24)
     soft = Examples(examples.inputs, np.eye(3)[examples.labels])
-    pair = Ensemble(mlp(2, 3), members=2, training=Training(max_epochs=30, patience=30), device="cpu")
+    pair = Ensemble(
+        mlp(2, 3), members=2, training=Training(max_epochs=30, patience=30, epoch_samples=256), device="cpu"
+    )
     found = [pair.fit(one, blobs(12, seed=5), seed=4).believe(examples.inputs) for one in (examples, soft)]
     torch.testing.assert_close(found[0].log_probs_N_K_C, found[1].log_probs_N_K_C, rtol=1e-3, atol=1e-3)
 

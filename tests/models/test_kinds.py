@@ -62,7 +62,7 @@ def test_defaults_are_of_their_own_type_and_allowed(kind):
     [
         ("dropout", models.Dropout, ("draws",)),
         ("ensemble", models.Ensemble, ("members",)),
-        ("dropout", models.mlp, ("hidden", "dropout")),
+        ("dropout", models.mlp, ("hidden",)),
         ("last-layer", models.LastLayer, ("structure", "rank")),
         ("gradients", models.Gradients, ("structure", "rank", "labels", "sketch")),
         ("probit-gp", models.ProbitGP, ("draws", "variance", "length")),
@@ -94,8 +94,24 @@ def test_options_reach_the_model():
     assert KINDS["dropout"].build({"network": "mnist-cnn"}, PICTURES).network()(torch.zeros(1, 28, 28)).shape == (1, 10)
     small = replace(PICTURES, inputs_shape=(16, 8, 1))
     assert KINDS["dropout"].build({"network": "emnist-cnn"}, small).network()(torch.zeros(1, 16, 8)).shape == (1, 10)
+    assert KINDS["dropout"].build({}, TABLE).network()[3].p == 0.5  # the default of an mlp
+    residual = KINDS["ensemble"].build({"network": "resffn", "spectral": 0.7, "dropout": 0.1}, TABLE).network()
+    assert (residual[1].coefficient, residual[2].rest[1].p) == (0.7, 0.1)
     heads = (KINDS["frozen"].build({"head": head}, TEXTS).head(8, 2) for head in ("dropout", "ensemble"))
     assert [type(head).__name__ for head in heads] == ["Dropout", "Ensemble"]
+
+
+@pytest.mark.parametrize("shape", [(28, 28), (28, 28, 1), (32, 32, 3), (3, 32, 32)])
+@pytest.mark.parametrize("network", ["resnet18", "resnet50", "wide-resnet", "vgg16", "lenet"])
+def test_networks_of_pictures_are_made_for_their_shape(network, shape):
+    facts = replace(PICTURES, inputs_shape=shape)
+    residual = {"sensitive": True} if "resnet" in network else {}
+    make = KINDS["ensemble"].build({"network": network, **residual}, facts).network
+    with torch.device("meta"):
+        made = make()
+        assert (made[0].channels, made[0].mean, made[-1].out_features) == (3 if 3 in shape else 1, 0.1, 10)
+        assert any(isinstance(part, torch.nn.LeakyReLU) for part in made.modules()) == bool(residual)
+        assert made.eval()(torch.zeros(2, *shape)).shape == (2, 10)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +135,9 @@ def test_options_reach_the_model():
             "^model.hidden: the network mnist-cnn",
         ),
         ("dropout", {"network": "mnist-cnn"}, TABLE, r"^model.network: mnist-cnn wants grey pictures of 28×28, found"),
+        ("ensemble", {"network": "resnet18"}, TABLE, r"^model.network: resnet18 wants pictures, found rows of shape"),
+        ("ensemble", {"network": "vgg16", "sensitive": True}, PICTURES, "^model.sensitive: the network vgg16 does not"),
+        ("ensemble", {"spectral": 3.0}, TABLE, "^model.spectral: the network mlp does not take it"),
         ("probit-gp", {}, replace(TABLE, classes=3), "^model.kind: probit-gp tells two classes apart, and there are 3"),
     ],
 )

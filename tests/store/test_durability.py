@@ -171,7 +171,8 @@ def test_opening_a_second_one_leaves_the_locks_of_the_first_alone(journal, state
     assert "database is locked" in done.stderr
 
 
-def test_many_may_make_one_journal_at_once(tmp_path):
+@pytest.mark.parametrize("times", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_many_may_make_one_journal_at_once(tmp_path, times):
     """All see an empty file and want to be the first; each must end up with the same journal."""
 
     def make(path):
@@ -180,7 +181,7 @@ def test_many_may_make_one_journal_at_once(tmp_path):
             return journal.begin("main", TERMS)
 
     with ThreadPoolExecutor(6) as threads:
-        for number in range(25):
+        for number in range(times):
             gate = threading.Barrier(6)
             states = [*threads.map(make, [tmp_path / f"{number}.db"] * 6)]
             assert all(state == states[0] for state in states)

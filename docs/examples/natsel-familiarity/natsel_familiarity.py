@@ -9,7 +9,7 @@ from natsel.models.kinds import Kind, Option, register_kind
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureDensity(natsel.Belief):
+class InputDensity(natsel.Belief):
     """ln p(x) and ln p(y|x) of N points. It can be viewed as class probabilities, which brings entropy and margin."""
 
     log_density_N: torch.Tensor
@@ -38,7 +38,7 @@ class Unfamiliarity(natsel.Objective):
     facts = natsel.Facts("−ln p(x)", reason="of inputs, not of labels; the units of x decide where 0 is", units="nats")
 
 
-@natsel.pointwise(Unfamiliarity, FeatureDensity, natsel.PairFacts(nonnegative=False, cost="N"))
+@natsel.pointwise(Unfamiliarity, InputDensity, natsel.PairFacts(nonnegative=False, cost="N"))
 def _unfamiliarity(objective, belief, context):
     return -belief.log_density_N
 
@@ -73,7 +73,7 @@ class GaussianClasses:
 
     def believe(self, inputs):
         log_p_N_C = self.normal_C_D.log_prob(torch.as_tensor(inputs).flatten(1)[:, None]).sum(2)
-        return FeatureDensity(log_p_N_C.logsumexp(1) - torch.tensor(log_p_N_C.shape[1]).log(), log_p_N_C.log_softmax(1))
+        return InputDensity(log_p_N_C.logsumexp(1) - torch.tensor(log_p_N_C.shape[1]).log(), log_p_N_C.log_softmax(1))
 
 
 register_kind("gaussian-classes", Kind({"smoothing": Option(float, 0.1)}, lambda values, _: GaussianClasses(**values)))

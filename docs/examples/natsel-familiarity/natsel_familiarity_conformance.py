@@ -1,7 +1,7 @@
 """What natsel's conformance suite has to know about the plug-in: a small pool, and its quantity worked out again."""
 
 import numpy as np
-from natsel_familiarity import FeatureDensity
+from natsel_familiarity import InputDensity
 
 from natsel.conformance import MAKERS, Maker, reference
 
@@ -23,9 +23,9 @@ def _certain(arrays):
     return {"log_density_N": log_density_N, "log_probs_N_C": log_probs_N_C}
 
 
-MAKERS[FeatureDensity] = Maker(_arrays, _labels, _certain)
+MAKERS[InputDensity] = Maker(_arrays, _labels, _certain)
 
 
-@reference("−ln p(x)", FeatureDensity)
+@reference("−ln p(x)", InputDensity)
 def _(pool):
     return -pool.arrays["log_density_N"]

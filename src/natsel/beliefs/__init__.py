@@ -1,29 +1,50 @@
 """Beliefs: what a model says about N points, as frozen values that objectives read."""
 
+from typing import TYPE_CHECKING
+
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief, BeliefView, seen_as
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.class_probabilities import ClassProbabilities
+from natsel.beliefs.dirichlet_members import DirichletMembers
 from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
+from natsel.beliefs.feature_density import FeatureDensity
 from natsel.beliefs.fisher import FisherBelief, FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
+from natsel.beliefs.independent_samples import IndependentSamples
 from natsel.beliefs.targets import Targets
 from natsel.beliefs.two_models import TwoModels
+
+if TYPE_CHECKING:
+    from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
 
 __all__ = [
     "Belief",
     "BeliefView",
     "CategoricalSamples",
     "ClassProbabilities",
+    "DirichletMembers",
     "DrawsCollapsed",
+    "FeatureDensity",
     "FisherBelief",
     "FisherFactors",
     "FisherRows",
+    "GaussianDiscriminant",
     "GaussianFeatures",
     "GaussianSamples",
+    "IndependentSamples",
     "NoSurvivingDraw",
     "Targets",
     "TwoModels",
     "as_tensor",
     "seen_as",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """The density that some beliefs come from is no belief itself, and is imported when it is wanted."""
+    if name != "GaussianDiscriminant":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
+
+    return GaussianDiscriminant

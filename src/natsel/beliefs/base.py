@@ -72,6 +72,11 @@ class Belief:
         """How many draws of the parameters it is made of; None where it is not made of draws."""
         return None
 
+    @property
+    def uncertainty_limits(self) -> tuple[float | None, float | None]:
+        """The epistemic and the aleatoric score above which a point is unfamiliar or ambiguous; None where unknown."""
+        return None, None
+
     def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Labels of the points as a tensor, or a ValueError that says what is wrong with them."""
         return as_tensor(labels, name).to(self.device)

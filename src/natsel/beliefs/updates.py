@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from natsel.information.conditioning.settled import lost, scaled_down
 from natsel.memory import chunked
 
 
@@ -44,8 +43,9 @@ class Update:
 
     def features(self, features_N_D: Tensor) -> Tensor:
         """Φ T, in the precision of Φ."""
-        directions_D_R, loss_R = (part.to(features_N_D.device) for part in (self.directions_D_R, self.loss_R))
+        from natsel.information.conditioning.settled import scaled_down  # only where there are labels
 
+        directions_D_R, loss_R = (part.to(features_N_D.device) for part in (self.directions_D_R, self.loss_R))
         return _per_point(features_N_D, lambda part: scaled_down(part, directions_D_R, loss_R), features_N_D.dtype)
 
 
@@ -56,6 +56,8 @@ def gaussian_update(features_B_D: Tensor, noise_B: Tensor, residual_B: Tensor) -
     >>> gaussian_update(one, one[0], one[0]).shift_D.tolist()
     [0.5]
     """
+    from natsel.information.conditioning.settled import lost
+
     features_B_D, noise_B, residual_B = (part.double() for part in (features_B_D, noise_B, residual_B))
     scale_B = noise_B.rsqrt()
     left_B_R, s_R, right_R_D = torch.linalg.svd(features_B_D * scale_B[:, None], full_matrices=False)

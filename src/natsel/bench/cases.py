@@ -16,6 +16,7 @@ MEASUREMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "epig-large": ("epig_scores", {"points": 1_000_000, "targets": 100_000, "draws": 20, "scored": 200}),
     "epig-batch": ("epig_batches", {}),
     "kernel-searches": ("kernel_searches", {}),
+    "density": ("feature_density_fits", {}),
     "fisher": ("published_arithmetic", {}),
     "believe": ("dropout_beliefs", {}),
     "journal": ("journal_writes", {}),

@@ -1,4 +1,4 @@
-"""Choose: the table of named methods, and the two verbs on it, score and select."""
+"""Choose: the table of named methods, and the verbs on it: score, select, triage, evaluate_uncertainty."""
 
 from natsel.choose.methods import METHODS as METHODS
 from natsel.choose.methods import Method as Method
@@ -11,3 +11,8 @@ from natsel.choose.select import select as select
 from natsel.choose.selection import Explanation as Explanation
 from natsel.choose.selection import Pick as Pick
 from natsel.choose.selection import Selection as Selection
+from natsel.choose.triage import Triage as Triage
+from natsel.choose.triage import triage as triage
+from natsel.choose.uncertainty_evaluation import Detection as Detection
+from natsel.choose.uncertainty_evaluation import UncertaintyEvaluation as UncertaintyEvaluation
+from natsel.choose.uncertainty_evaluation import evaluate_uncertainty as evaluate_uncertainty

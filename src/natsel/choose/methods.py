@@ -22,7 +22,9 @@ from natsel.objectives import (
     JPIG,
     PIG,
     Argument,
+    Density,
     Distance,
+    Energy,
     Entropy,
     EPIGChi2,
     EPIGJensen,
@@ -36,6 +38,7 @@ from natsel.objectives import (
     LogDetEIG,
     LogDetMI,
     Margin,
+    MaxLogit,
     MeanStd,
     Objective,
     PoolSum,
@@ -143,6 +146,7 @@ _KERNELS = "Holzmüller et al. 2023; Kirsch 2023"
 _SIMILAR = "Kothawade et al. 2021, 2022 (SIMILAR, PRISM)"
 _SUBMODULAR = "Iyer et al. 2021"
 _DIET = "Paul et al. 2021"
+_DDU = "Mukhoti et al. 2023"
 
 _NAMED = (
     # of predictions: BALD and its kin, EPIG and JEPIG, uncertainty, chance
@@ -233,6 +237,18 @@ _NAMED = (
     Method(Random(), TopK(), "random", aliases=("uniform",), source="the baseline"),
     Method(InformationGain(), TopK(), "ig", aliases=("information-gain",), source="Lindley 1956"),
     Method(Surprise(), TopK(), "surprise", aliases=("bayesian-surprise",), source="Itti & Baldi 2005"),
+    # of one deterministic network: densities of its features, and its logits
+    Method(
+        Density(),
+        TopK(),
+        "density",
+        aliases=("ddu", "feature-density"),
+        source=_DDU,
+        note="labels what is unfamiliar; where the pool holds junk it labels that",
+    ),
+    Method(Density(), SoftRank(beta=1), "softrank-density", source=_STOCHASTIC, note="density in batches; beta = 1"),
+    Method(Energy(), TopK(), "energy", source="Liu et al. 2020"),
+    Method(MaxLogit(), TopK(), "max-logit", source="Hendrycks et al. 2022"),
     # of weight space: Fisher information of the last layer, gradients and their similarities
     Method(
         Distance(),

@@ -45,7 +45,8 @@ class Pick:
     score: float
     gain: float | None
     epistemic: float | None
-    """None, like gain and overlap, where the belief does not say what a label would tell about the parameters."""
+    """None where the belief does not say what a label would tell about the parameters; gain and overlap are None also
+    where it says so of single points alone."""
     aleatoric: float | None
     """None where the belief does not say how noisy labels are: weight space."""
     overlap: float | None
@@ -65,7 +66,7 @@ class Explanation:
     def summary(self) -> str:
         """What the labels of all picks tell together."""
         if self.information is None:
-            return "what labels tell about the parameters is not available from this belief"
+            return "what labels tell together about the parameters is not available from this belief"
         alone = sum(pick.epistemic or 0.0 for pick in self.picks)
         return f"their labels tell {self.information:.4f} nats together, {alone:.4f} if they did not overlap"
 
@@ -150,9 +151,12 @@ class Selection(Tabular):
         aleatoric = _scores(ExpectedEntropy(), self.picked)
         state = _state(EIG(), self.picked)
         if state is None or not has_gains(state):
+            known = _scores(EIG(), self.picked)
             picks = tuple(
-                Pick(id, score, None, None, noise, None)
-                for id, score, noise in zip(self.ids.tolist(), self.scores.tolist(), aleatoric, strict=True)
+                Pick(id, score, None, alone, noise, None)
+                for id, score, alone, noise in zip(
+                    self.ids.tolist(), self.scores.tolist(), known, aleatoric, strict=True
+                )
             )
             return Explanation(self.method.name, picks, None, self.warnings)
         epistemic = state.scores().tolist()

@@ -1,4 +1,4 @@
-"""The command line: `natsel demo | select | methods | info | data | run | report | journal | bench`.
+"""The command line: `natsel demo | select | evaluate | triage | methods | info | data | run | report | …`.
 
 One file a command; what is heavy is imported inside the commands, so that `--help` is quick, and so that the settings
 of threads are there before torch is. Bad input ends with exit code 2 and one sentence on stderr, an interruption with
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from natsel import threads
-from natsel.cli import bench, data, demo, info, journal, methods, report, run, select
+from natsel.cli import bench, data, demo, evaluate, info, journal, methods, report, run, select, triage
 
 app = typer.Typer(
     name="natsel",
@@ -22,7 +22,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, select, methods, info, run, report, bench):
+COMMANDS = (demo, select, evaluate, triage, methods, info, run, report, bench)
+for module in COMMANDS:
     app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
 for group in (data, journal):
     app.add_typer(group.app, name=group.NAME, epilog=group.EXAMPLE)
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command_in(arguments: Sequence[str] | None) -> str:
     """The command that was called, for errors of options, which do not know it."""
     called = next((word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")), "")
-    known = {module.NAME for module in (demo, select, methods, info, run, report, bench, data, journal)}
+    known = {module.NAME for module in (*COMMANDS, data, journal)}
     return f"natsel {called}" if called in known else "natsel"
 
 

@@ -30,7 +30,16 @@ def print_json(value: Any) -> None:
     >>> print_json({"total": 1.5, "gap": float("inf")})
     {"total": 1.5, "gap": null}
     """
-    sys.stdout.write(json.dumps(_plain(value), allow_nan=False, ensure_ascii=False) + "\n")
+    sys.stdout.write(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    r"""One JSON value as a line; numbers JSON does not know become null, ids of other kinds their texts.
+
+    >>> json_text([float("nan"), 1])
+    '[null, 1]\n'
+    """
+    return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, default=str) + "\n"
 
 
 def warn(warnings: Sequence[str]) -> None:
@@ -60,6 +69,25 @@ def picks_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: s
         table.add_row(
             *(f"{cell:.4f}" if isinstance(cell, float) else "–" if cell is None else str(cell) for cell in cells)
         )
+    return table
+
+
+def text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    """Ready cells as a table for people; words stand at the left, numbers at the right.
+
+    >>> text_table(("metric", "value"), [("accuracy", "0.9")]).row_count
+    1
+    """
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, name in enumerate(names):
+        cells = [row[column] for row in rows]
+        numbers = all(cell[:1].isdigit() or cell[:1] in "-–" for cell in cells)
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -21,10 +21,13 @@ from natsel.beliefs import (
     Belief,
     CategoricalSamples,
     ClassProbabilities,
+    DirichletMembers,
+    FeatureDensity,
     FisherFactors,
     FisherRows,
     GaussianFeatures,
     GaussianSamples,
+    IndependentSamples,
     Targets,
 )
 from natsel.beliefs.base import kinds
@@ -103,6 +106,44 @@ def probabilities_certain(arrays: Arrays) -> Arrays:
     return {**arrays, "log_probs_N_C": log_probs_N_C}
 
 
+def dirichlets(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {
+        "log_mean_N_C": log_softmax(2 * rng.normal(size=(points, classes))),
+        "concentration_N": np.exp(1.5 * rng.normal(size=points)),
+    }
+
+
+def dirichlets_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return (arrays["log_mean_N_C"] + rng.gumbel(size=arrays["log_mean_N_C"].shape)).argmax(-1)
+
+
+def dirichlets_certain(arrays: Arrays) -> Arrays:
+    log_mean_N_C, concentration_N = arrays["log_mean_N_C"].copy(), arrays["concentration_N"].copy()
+    points, classes = log_mean_N_C.shape
+    log_mean_N_C[0] = np.where(np.arange(classes) == 0, 0.0, -np.inf)
+    if points > 3 and classes > 1:
+        concentration_N[1] = 1e-10  # every member certain, but of different labels
+        log_mean_N_C[2, -1] = -np.inf  # a class that no member allows
+        log_mean_N_C[2] = log_softmax(log_mean_N_C[2])
+        concentration_N[3] = 1e9  # members that agree
+    return {**arrays, "log_mean_N_C": log_mean_N_C, "concentration_N": concentration_N}
+
+
+def densities(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {"log_density_N": 5 * rng.normal(size=points), "logits_N_C": 2 * rng.normal(size=(points, classes))}
+
+
+def densities_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return (arrays["logits_N_C"] + rng.gumbel(size=arrays["logits_N_C"].shape)).argmax(-1)
+
+
+def densities_certain(arrays: Arrays) -> Arrays:
+    log_density_N, logits_N_C = arrays["log_density_N"].copy(), arrays["logits_N_C"].copy()
+    log_density_N[0] = log_density_N.max() + 1  # the most familiar, and of one class
+    logits_N_C[0] = np.where(np.arange(logits_N_C.shape[1]) == 0, 50.0, -np.inf)
+    return {**arrays, "log_density_N": log_density_N, "logits_N_C": logits_N_C}
+
+
 def gaussian(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
     return {
         "mean_N_K": 3.0 + rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1)),
@@ -152,6 +193,9 @@ MAKERS |= {
     TwoModels: Maker(taught, categorical_labels, taught_certain),
     CategoricalSamples: Maker(categorical, categorical_labels, categorical_certain),
     ClassProbabilities: Maker(probabilities, probabilities_labels, probabilities_certain),
+    IndependentSamples: Maker(categorical, categorical_labels, categorical_certain),
+    DirichletMembers: Maker(dirichlets, dirichlets_labels, dirichlets_certain),
+    FeatureDensity: Maker(densities, densities_labels, densities_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
     FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),

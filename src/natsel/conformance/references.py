@@ -8,9 +8,17 @@ from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import loggamma, logsumexp
 
-from natsel.beliefs import CategoricalSamples, ClassProbabilities, GaussianFeatures, GaussianSamples
+from natsel.beliefs import (
+    CategoricalSamples,
+    ClassProbabilities,
+    DirichletMembers,
+    FeatureDensity,
+    GaussianFeatures,
+    GaussianSamples,
+    IndependentSamples,
+)
 from natsel.beliefs.two_models import TwoModels
 from natsel.conformance import REFERENCES, SET_REFERENCES, reference
 from natsel.conformance.grid import Pool
@@ -31,6 +39,9 @@ def probs(pool: Pool) -> np.ndarray:
 def mean(pool: Pool) -> np.ndarray:
     if pool.kind is ClassProbabilities:
         return np.exp(pool.arrays["log_probs_N_C"])
+    if pool.kind is FeatureDensity:
+        logits_N_C = pool.arrays["logits_N_C"]
+        return np.exp(logits_N_C - logsumexp(logits_N_C, axis=1, keepdims=True))
     return np.einsum("k,nkc->nc", pool.weights_K, probs(pool))
 
 
@@ -53,14 +64,50 @@ def _(pool: Pool) -> np.ndarray:
     return entropy(mean(pool))
 
 
+@reference("-log q(z)", FeatureDensity)
+def _(pool: Pool) -> np.ndarray:
+    return -pool.arrays["log_density_N"]
+
+
+@reference("-log sum_y exp z_y", FeatureDensity)
+def _(pool: Pool) -> np.ndarray:
+    return -logsumexp(pool.arrays["logits_N_C"], axis=1)
+
+
+@reference("-max z_y", FeatureDensity)
+def _(pool: Pool) -> np.ndarray:
+    return -pool.arrays["logits_N_C"].max(1)
+
+
+@reference("H[Y|x,W]", FeatureDensity)
+def _(pool: Pool) -> np.ndarray:
+    return entropy(mean(pool))
+
+
+@reference("H[Y|x,W]", IndependentSamples)
 @reference("H[Y|x,W]", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return entropy(probs(pool)) @ pool.weights_K
 
 
+@reference("I[Y;W|x]", IndependentSamples)
 @reference("I[Y;W|x]", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return entropy(mean(pool)) - entropy(probs(pool)) @ pool.weights_K
+
+
+@reference("H[Y|x,W]", DirichletMembers)
+def members_entropy(pool: Pool) -> np.ndarray:
+    """−Σ_c E[p_c] d/ds ln E[p_c^s] at s = 1, by a complex step, with E[p^s] = Γ(α+s) Γ(a0) / (Γ(α) Γ(a0+s))."""
+    mean_N_C, total_N_1 = np.exp(pool.arrays["log_mean_N_C"]), pool.arrays["concentration_N"][:, None]
+    step = 1e-20
+    raised_N_C = loggamma(mean_N_C * total_N_1 + 1 + 1j * step) - loggamma(total_N_1 + 1 + 1j * step)
+    return -(mean_N_C * raised_N_C.imag).sum(1) / step
+
+
+@reference("I[Y;W|x]", DirichletMembers)
+def _(pool: Pool) -> np.ndarray:
+    return entropy(np.exp(pool.arrays["log_mean_N_C"])) - members_entropy(pool)
 
 
 @reference("1 - max p(y|x)", ClassProbabilities)
@@ -76,16 +123,19 @@ def _(pool: Pool) -> np.ndarray:
     return 1 - (ranked_N_C[:, -1] - ranked_N_C[:, -2])
 
 
+@reference("sum_y sd p(y|x,W)", IndependentSamples)
 @reference("sum_y sd p(y|x,W)", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return np.sqrt(spread(pool)).sum(1)
 
 
+@reference("mean_y sd p(y|x,W)", IndependentSamples)
 @reference("mean_y sd p(y|x,W)", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return np.sqrt(spread(pool)).mean(1)
 
 
+@reference("Var E[Y|x,W]", IndependentSamples)
 @reference("Var E[Y|x,W]", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return spread(pool).sum(1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from natsel.beliefs import CategoricalSamples, GaussianSamples, TwoModels
+from natsel.beliefs import CategoricalSamples, GaussianSamples, IndependentSamples, TwoModels
 from natsel.capabilities import Capability
 from natsel.conformance import references_similarity, references_weights  # noqa: F401  enter their references
 from natsel.conformance.grid import READ, Pair, Pool, at, crowd, pairs, pool
@@ -89,7 +89,7 @@ def test_the_value_of_a_point_is_its_score_and_of_none_is_zero(pair, thorough, d
         assert state.value(at([0, 2, 1])) == pytest.approx(state.value(at([1, 0, 2])), abs=1e-9), "sets have no order"
 
 
-@pairs(where=lambda pair: pair.kind in (CategoricalSamples, GaussianSamples, TwoModels))
+@pairs(where=lambda pair: pair.kind in (CategoricalSamples, IndependentSamples, GaussianSamples, TwoModels))
 def test_a_single_draw_scores_nothing_exactly_where_draws_are_needed(pair, device):
     flat = pool(pair.kind, 12, 24, draws=1)
     if pair.kind is TwoModels:  # a student of one draw disagrees with itself as little
@@ -391,7 +391,10 @@ def test_vectors_are_added_up_and_multiplied(pair, thorough, device):
         open_N = (at(range(len(given)), device) % 2 == 0) & (length_N > 0)
         if not bool(open_N.any()):
             continue
-        position, along = state.most_aligned(sum_P, open_N, 0.0)
+        (rough_N,) = state.aligned(sum_P[None]).double()
+        off = state.rough * float(sum_P.square().sum().sqrt())
+        assert float((rough_N - aligned_N)[length_N > 0].abs().max()) <= off
+        position, along = state.most_aligned(sum_P, rough_N.where(open_N, -torch.inf), off, 0.0)
         assert position == int(aligned_N.where(open_N, -torch.inf).argmax())
         assert along == pytest.approx(float(aligned_N[position]), rel=1e-9)
 

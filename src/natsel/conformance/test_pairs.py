@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import natsel
-from natsel.beliefs import Targets
+from natsel.beliefs import Belief, Targets
 from natsel.beliefs.base import kinds
 from natsel.capabilities import Capability
 from natsel.choose.methods import METHODS, Method, missing, resolve
@@ -263,25 +263,27 @@ def test_targets_and_given_can_change_the_picks_or_are_refused(case, argument):
 
 # Which pairs are legal.
 
-ILLEGAL = [
-    pytest.param(method, kind, id=f"{objective.__name__}-{kind.__name__}-{search.__name__}")
+ILLEGAL: dict[tuple[type[Objective], type[Belief]], list[Method]] = {
+    (objective, kind): found
     for objective, kind in READ
-    for search in SEARCHES
-    if missing(method := Method(default(objective), default(search)), kind)
-]
+    if (found := [one for search in SEARCHES if missing(one := Method(default(objective), default(search)), kind)])
+}
 
 
-@pytest.mark.parametrize(("method", "kind"), ILLEGAL)
-def test_a_search_that_needs_more_is_refused_with_a_remedy(method, kind):
-    asked = Case(method, kind)
-    with pytest.raises(ValueError, match=type(method.search).__name__) as refusal:
-        asked.select(asked.pool())
-    said = str(refusal.value)
-    assert type(method.objective).__name__ in said, said
-    remedies = {search for search in SEARCHES if search.__name__ in said.partition(";")[2].replace(",", " ").split()}
-    assert remedies, f"no search to use instead is named: {said}"
-    wrong = [search.__name__ for search in remedies if missing(Method(method.objective, search()), kind)]
-    assert not wrong, f"the remedy {wrong} is just as illegal: {said}"
+@pytest.mark.parametrize(
+    ("objective", "kind"), [pytest.param(*pair, id=f"{pair[0].__name__}-{pair[1].__name__}") for pair in ILLEGAL]
+)
+def test_searches_that_need_more_are_refused_with_a_remedy(objective, kind):
+    for method in ILLEGAL[objective, kind]:
+        asked, search = Case(method, kind), type(method.search).__name__
+        with pytest.raises(ValueError, match=search) as refusal:
+            asked.select(asked.pool())
+        said = str(refusal.value)
+        assert objective.__name__ in said, f"{search}: {said}"
+        remedies = {one for one in SEARCHES if one.__name__ in said.partition(";")[2].replace(",", " ").split()}
+        assert remedies, f"{search}: no search to use instead is named: {said}"
+        wrong = [one.__name__ for one in remedies if missing(Method(method.objective, one()), kind)]
+        assert not wrong, f"{search}: the remedy {wrong} is just as illegal: {said}"
 
 
 UNSERVED = [

@@ -26,7 +26,7 @@ from natsel import models
 class Option:
     """One key of `[model]`.
 
-    `type`: int, float, str, tuple for a list of whole numbers, or dict for a table of anything. `choices` are the
+    `type`: int, float, bool, str, tuple for a list of whole numbers, or dict for a table of anything. `choices` are the
     allowed texts; `least` and `most` bound a number, or each number of a list. `only_with` is the pair (other option,
     value, or values) without which the key is refused. A default of None leaves the choice to the model.
     """
@@ -161,6 +161,15 @@ def _last_layer(options: Mapping[str, Any], facts: DataFacts) -> Any:
     )
 
 
+def _ddu(options: Mapping[str, Any], facts: DataFacts) -> Any:
+    if options["density"] == "neighbours":
+        density: Any = models.NeighbourDensity()
+    else:
+        density = models.GaussianDensity(options["density"], options["shrinkage"])
+    network = _network(options, facts)
+    return models.DDU(network, None, density, options["level"], facts.training, facts.device)
+
+
 def _gradients(options: Mapping[str, Any], facts: DataFacts) -> Any:
     return models.Gradients(
         _network(options, facts),
@@ -275,6 +284,8 @@ def _transformed(model: Any, names: str | None, facts: DataFacts) -> Any:
 
 def _head(options: Mapping[str, Any], facts: DataFacts) -> Any:
     settings = {"training": facts.training, "device": facts.device}
+    if options.get("head") == "ddu":
+        return models.ddu_head(density=models.GaussianDensity("shared"), **settings)
     if options.get("head") == "ensemble":
         return models.ensemble_head(options["hidden"], options["dropout"], members=options["members"], **settings)
     return models.dropout_head(options["hidden"], options["dropout"], draws=options["draws"], **settings)
@@ -283,10 +294,19 @@ def _head(options: Mapping[str, Any], facts: DataFacts) -> Any:
 def _network(options: Mapping[str, Any], facts: DataFacts) -> Callable[[], Any]:
     """What makes a network for the shape and the classes of the data."""
     name, shape, (mean, std) = options["network"], facts.inputs_shape, facts.scale
+    outputs, dropout = max(1, facts.classes), options["dropout"]
     if name == "mlp":
-        return lambda: models.mlp(prod(shape), max(1, facts.classes), options["hidden"], options["dropout"])
+        return lambda: models.mlp(prod(shape), outputs, options["hidden"], 0.5 if dropout is None else dropout)
     if name == "ntk-mlp":
-        return lambda: models.ntk_mlp(prod(shape), max(1, facts.classes), options["hidden"])
+        return lambda: models.ntk_mlp(prod(shape), outputs, options["hidden"])
+    settings = {"spectral": options["spectral"]} | ({} if dropout is None else {"dropout": dropout})
+    if name == "resffn":
+        return lambda: models.resffn(prod(shape), outputs, **settings)
+    if name in _PICTURE_NETWORKS:
+        channels, height, width = _picture_of(name, shape)
+        settings |= {"sensitive": options["sensitive"]} if name in _RESIDUAL else {}
+        make = getattr(models, name.replace("-", "_"))
+        return lambda: make(outputs, channels, (height, width), mean, std, **settings)
     sides = tuple(side for side in shape if side != 1)
     if len(sides) != 2 or (name == "mnist-cnn" and sides != (28, 28)):
         wanted = "grey pictures" + (" of 28×28" if name == "mnist-cnn" else "")
@@ -299,13 +319,28 @@ def _network(options: Mapping[str, Any], facts: DataFacts) -> Callable[[], Any]:
     return lambda: models.emnist_cnn(facts.classes, mean, std, (height, width))
 
 
+def _picture_of(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Channels, height and width of pictures of a shape; channels may stand last or first, or be left out."""
+    if len(shape) == 2:
+        return 1, *shape
+    if len(shape) == 3 and min(shape[0], shape[2]) <= 4:
+        height, width, channels = shape if shape[2] <= 4 else (*shape[1:], shape[0])
+        return channels, height, width
+    raise ValueError(f"model.network: {name} wants pictures, found rows of shape {tuple(shape)}; use the network mlp")
+
+
 _BACKBONES = {"efficientnet-lite0": ("image", "efficientnet_lite0"), "minilm": ("text", "minilm")}
 """Frozen networks: what each reads, and the function of natsel.models that makes it."""
 
+_RESIDUAL = ("resnet18", "resnet50", "wide-resnet")
+_PICTURE_NETWORKS = (*_RESIDUAL, "vgg16", "lenet")
 _NETWORK = {
-    "network": Option(str, "mlp", choices=("mnist-cnn", "emnist-cnn", "mlp", "ntk-mlp")),
+    "network": Option(str, "mlp", choices=("mnist-cnn", "emnist-cnn", "mlp", "ntk-mlp", *_PICTURE_NETWORKS, "resffn")),
     "hidden": Option(tuple, (128,), least=1, only_with=("network", ("mlp", "ntk-mlp"))),
-    "dropout": Option(float, 0.5, least=0, most=0.99, only_with=("network", "mlp")),
+    # None: the half for an mlp, none for the others
+    "dropout": Option(float, None, least=0, most=0.99, only_with=("network", ("mlp", *_RESIDUAL, "vgg16", "resffn"))),
+    "spectral": Option(float, None, least=0, only_with=("network", (*_PICTURE_NETWORKS, "resffn"))),
+    "sensitive": Option(bool, False, only_with=("network", _RESIDUAL)),
 }
 _HEAD = {"hidden": Option(tuple, (256,), least=1), "dropout": Option(float, 0.5, least=0, most=0.99)}
 _WEIGHTS = {
@@ -315,6 +350,7 @@ _WEIGHTS = {
 # Of the kernel of a regressor, by their names with commas between (natsel.beliefs.kernel_transforms).
 _TRANSFORMS = {"transforms": Option(str)}
 _STRUCTURES = ("full", "diagonal", "low-rank", "identity")
+_COVARIANCES = ("per-class", "shared", "diagonal")
 _PREFIX = "python:"
 _NOISE = {"noise": Option(float, least=0)}
 _IMPORTED = {
@@ -337,6 +373,15 @@ KINDS: dict[str, Kind] = {
             "structure": Option(str, "full", choices=(*_STRUCTURES, "kronecker")),
         },
         _last_layer,
+    ),
+    "ddu": Kind(
+        {
+            **_NETWORK,
+            "density": Option(str, "per-class", choices=(*_COVARIANCES, "neighbours")),
+            "shrinkage": Option(float, 0.0, least=0, most=1, only_with=("density", ("per-class", "diagonal"))),
+            "level": Option(float, 0.99, least=0.5, most=0.9999),
+        },
+        _ddu,
     ),
     "gradients": Kind(
         {
@@ -377,7 +422,7 @@ KINDS: dict[str, Kind] = {
         {
             **_HEAD,
             "backbone": Option(str, None, choices=tuple(_BACKBONES)),
-            "head": Option(str, "dropout", choices=("dropout", "ensemble")),
+            "head": Option(str, "dropout", choices=("dropout", "ensemble", "ddu")),
             "draws": Option(int, 100, least=1, only_with=("head", "dropout")),
             "members": Option(int, 5, least=1, only_with=("head", "ensemble")),
         },

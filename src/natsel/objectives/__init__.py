@@ -6,6 +6,9 @@ from natsel.objectives.coverage import FLVMI as FLVMI
 from natsel.objectives.coverage import FacilityLocation as FacilityLocation
 from natsel.objectives.coverage import SetCover as SetCover
 from natsel.objectives.coverage import SetCoverMI as SetCoverMI
+from natsel.objectives.density import Density as Density
+from natsel.objectives.density import Energy as Energy
+from natsel.objectives.density import MaxLogit as MaxLogit
 from natsel.objectives.distance import Distance as Distance
 from natsel.objectives.distance import PoolSum as PoolSum
 from natsel.objectives.eig import EIG as EIG

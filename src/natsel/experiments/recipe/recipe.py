@@ -48,8 +48,16 @@ TRAINING: dict[str, Check] = {
     "epoch_samples": either("all", whole(1)),
     "max_epochs": whole(1),
     "patience": whole(1),
+    "enough": number(0),
+    "keep": one_of("best", "last"),
     "optimiser": one_of("adam", "adamw", "sgd"),
-    "schedule": one_of("constant", "linear"),
+    "momentum": number(0, 1),
+    "nesterov": flag,
+    "schedule": one_of("constant", "linear", "steps", "cosine", "one-cycle"),
+    "drops": each(number(0, 1)),
+    "warm_up": number(0, 1),
+    "augmentation": one_of("crop-flip"),
+    "precision": one_of("float32", "bfloat16"),
     "validation_draws": whole(0),
 }
 """The keys of `[training]`: a preset, and fields of `natsel.models.Training` that differ from it."""
@@ -143,8 +151,8 @@ def _option(option: Option) -> Check:
         return one_of(*option.choices)
     if option.type is float:
         return number(option.least or 0.0, float("inf") if option.most is None else option.most)
-    if option.type is dict:
-        return any_table
+    if option.type in (dict, bool):
+        return any_table if option.type is dict else flag
     least = whole(int(option.least or 0))
     return each(least) if option.type is tuple else least if option.type is int else text
 

@@ -1,17 +1,23 @@
-"""The report of whatever can be reported on: a labelling campaign, or a folder of runs.
+"""The report of whatever can be reported on: a labelling campaign, a folder of runs, a triage, an evaluation.
 
 a learner, its journal, or the file of it    the page of one run (`campaign_page`)
 a folder that natsel run made                the page of the experiment (`publish`)
+what natsel.triage found                     the page of the triage (`triage_page`)
+what natsel.evaluate_uncertainty found       the page of the evaluation (`uncertainty_page`)
 """
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from natsel.beliefs.arrays import ArrayLike
+from natsel.choose import Triage, UncertaintyEvaluation
 from natsel.containers import atomically
 from natsel.experiments.report.campaign import Campaign, read_campaign
 from natsel.experiments.report.campaign_page import campaign_page, sentence
 from natsel.experiments.report.pictures_of_ids import PicturesOfIds
+from natsel.experiments.report.triage_page import triage_page
+from natsel.experiments.report.uncertainty_page import uncertainty_page
 from natsel.learning import ActiveLearner
 from natsel.store import Journal
 
@@ -32,17 +38,19 @@ class CampaignReport:
 
 
 def report(
-    source: ActiveLearner | Journal | str | Path,
+    source: ActiveLearner | Journal | Triage | UncertaintyEvaluation | str | Path,
     page: str | Path | None = None,
     *,
     run: str | None = None,
     pictures: str | Path | None = None,
+    labels: ArrayLike | None = None,
 ) -> Path:
     """Write one HTML page about a labelling campaign or a folder of runs; where it was written is returned.
 
     `source` is a learner, its journal, the file of the journal, or a folder that `natsel run` made. Without `page` it
     is written beside the journal, or into the folder. `run` names one of several runs in a journal. `pictures` is a
-    folder: ids that are names of image files below it are shown as pictures.
+    folder: ids that are names of image files below it are shown as pictures. What `natsel.triage` and
+    `natsel.evaluate_uncertainty` found has a page too; `labels` of a triage add its costs and curves.
 
     >>> import tempfile
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -53,6 +61,14 @@ def report(
     ...     "ann" in report(learner, f"{folder}/page.html").read_text(encoding="utf-8")
     True
     """
+    if labels is not None and not isinstance(source, Triage):
+        raise ValueError("labels: they are for the page of a triage; leave them out")
+    if isinstance(source, Triage | UncertaintyEvaluation):
+        if page is None:
+            raise ValueError("page: what was found has no folder of its own; pass a path")
+        if isinstance(source, UncertaintyEvaluation):
+            return written(page, uncertainty_page(source))
+        return written(page, triage_page(source, labels, None if pictures is None else PicturesOfIds(pictures)))
     if isinstance(source, str | Path) and not is_journal(source):
         for name, value in (("run", run), ("pictures", pictures)):
             if value is not None:
@@ -82,10 +98,14 @@ def report_campaign(
     if folder is not None and not any(folder.file_of(id) for ask in campaign.asks for id in ask.ids):
         raise ValueError(f"pictures: no id that was asked for names an image below {pictures}; leave it out")
     place = _beside(campaign.journal, run) if page is None else Path(page)
-    content = campaign_page(campaign, folder)
+    return CampaignReport(written(place, campaign_page(campaign, folder)), campaign)
+
+
+def written(place: str | Path, content: str) -> Path:
+    """Write a page, all of it or nothing."""
     with atomically(place) as draft:
         draft.write_text(content, encoding="utf-8")
-    return CampaignReport(place, campaign)
+    return Path(place)
 
 
 def is_journal(path: str | Path) -> bool:

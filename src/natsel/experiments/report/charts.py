@@ -114,7 +114,7 @@ def drawing(lines: Sequence[Line], axes: Axes, label: str, blank: Frame, kind: s
         return '<p class="quiet">Nothing has been measured yet.</p>' if kind != "narrow" else ""
     frame = _framed(scale or lines, blank)
     baseline_first = sorted(lines, key=lambda line: line.place is not None)
-    parts = [_axes(frame, axes, kind)]
+    parts = [drawn_axes(frame, axes, kind)]
     parts += [_band(line, frame) for line in baseline_first]
     parts += [_thin(line, frame) for line in baseline_first]
     parts += [_median(line, frame, number, len(lines)) for number, line in enumerate(baseline_first)]
@@ -142,7 +142,8 @@ def _framed(lines: Sequence[Line], blank: Frame) -> Frame:
     return Frame(across, (low - air, high + air), blank.width, blank.height, blank.margins)
 
 
-def _axes(frame: Frame, axes: Axes, kind: str) -> str:
+def drawn_axes(frame: Frame, axes: Axes, kind: str) -> str:
+    """The lines, the round numbers and the words of both axes."""
     parts = []
     left, right = frame.at(frame.x[0], 0)[0], frame.at(frame.x[1], 0)[0]
     floor = frame.at(0, frame.y[0])[1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from natsel.experiments.recipe.checks import Check, each, number, one_of, whole
+from natsel.experiments.recipe.checks import Check, each, flag, number, one_of, text, whole
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,26 @@ STUDIES = {
         "weight_space",
         _counts("labels validation pool targets test draws trials epoch_samples max_epochs"),
         ("mnist",),
+    ),
+    "outside-detection": Study(
+        "outside_detection",
+        _counts("width validation test epochs batch members trials")
+        | {"train": whole(0), "seed": whole(0), "spectral": number(0), "learning_rate": number(0), "baselines": flag}
+        | {"set": one_of("dirty-mnist", "mnist", "cifar10"), "networks": each(text), "outside": each(text)},
+        ("mnist",),
+    ),
+    "disagreement": Study(
+        "disagreement_study",
+        _counts("width members validation test epochs batch")
+        | {"train": whole(0), "seed": whole(0), "learning_rate": number(0), "augmentation": flag}
+        | {"set": one_of("cifar10", "mnist", "fashion", "digits"), "shifts": each(text)}
+        | {"network": one_of("lenet", "vgg16", "resnet18", "resnet50", "wide-resnet")},
+        ("cifar10",),
+    ),
+    "segmentation": Study(
+        "scene_segmentation",
+        _counts("train validation test size shapes unknown_shapes width members epochs batch window")
+        | {"seed": whole(0), "border_width": number(0), "learning_rate": number(0)},
     ),
     "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
     "online-inference": Study(

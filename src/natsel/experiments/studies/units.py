@@ -4,7 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from natsel.containers import atomically
 from natsel.experiments.running.folder import read_object, write_json
+
+Array = np.ndarray[Any, Any]
+Tell = Callable[[str], None]
+"""Takes a line about how far a study is."""
 
 
 class Units:
@@ -21,7 +28,7 @@ class Units:
         self.folder = folder / "units"
         self.folder.mkdir(parents=True, exist_ok=True)
         if fresh:
-            for path in self.folder.glob("*.json"):
+            for path in (*self.folder.glob("*.json"), *self.folder.glob("*.npz")):
                 path.unlink()
 
     def measured(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -30,3 +37,13 @@ class Units:
         if not path.is_file():
             write_json(path, measure())
         return read_object(path)
+
+    def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
+        """The arrays kept under this name, making them where they were not: outputs of trained networks."""
+        path = self.folder / f"{name}.npz"
+        if not path.is_file():
+            made = make()
+            with atomically(path) as place, place.open("wb") as stream:
+                np.savez(stream, **made)  # type: ignore[arg-type]
+        with np.load(path, allow_pickle=False) as held:
+            return dict(held)

@@ -79,7 +79,7 @@ def readout_of_module(module: nn.Module, inputs: Any, device: torch.device) -> R
     torch.Size([2, 6])
     """
     module.to(device)
-    layer, bytes_each = _last_linear(module, inputs, device)
+    layer, bytes_each = last_linear(module, inputs, device)
     weight_C_D = layer.weight.detach().double()
     if layer.bias is not None:
         weight_C_D = torch.cat([weight_C_D, layer.bias.detach().double()[:, None]], 1)
@@ -173,8 +173,12 @@ def _check_probabilities(readout: Readout, estimator: Any, inputs: Any, seen_c: 
         )
 
 
-def _last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[LinearLayer, int]:
-    """The layer, and the bytes that a forward pass takes for one input."""
+def last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[LinearLayer, int]:
+    """The last linear layer that a module calls, and the bytes that a forward pass takes for one input.
+
+    >>> last_linear(nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2)), torch.zeros(2, 3), torch.device("cpu"))[0]
+    Linear(in_features=5, out_features=2, bias=True)
+    """
     calls: list[tuple[LinearLayer, Tensor, Tensor]] = []
     inputs_2 = reader_of(module, inputs, device)(slice(0, 2))
     hooks = [
