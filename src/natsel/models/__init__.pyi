@@ -8,6 +8,9 @@ from natsel.models.density.ddu import DDU as DDU
 from natsel.models.density.ddu import ddu_head as ddu_head
 from natsel.models.density.densities import GaussianDensity as GaussianDensity
 from natsel.models.density.densities import NeighbourDensity as NeighbourDensity
+from natsel.models.density.output_layers import CentroidOutputs as CentroidOutputs
+from natsel.models.density.output_layers import RandomFeatureOutputs as RandomFeatureOutputs
+from natsel.models.density.output_layers import with_outputs as with_outputs
 from natsel.models.density.pixel_ddu import PixelDDU as PixelDDU
 from natsel.models.density.pixel_ddu import PixelMaps as PixelMaps
 from natsel.models.dropout.dropout import Dropout as Dropout

@@ -28,6 +28,10 @@ def _counts(names: str) -> dict[str, Check]:
     return {name: whole(1) for name in names.split()}
 
 
+_NETWORKS = [
+    f"{name}{norm}" for name in ("lenet", "vgg16", "resnet18", "resnet50", "wide-resnet") for norm in ("", "-spectral")
+]
+
 STUDIES = {
     "weight-space": Study(
         "weight_space",
@@ -38,7 +42,11 @@ STUDIES = {
         "outside_detection",
         _counts("width validation test epochs batch members trials")
         | {"train": whole(0), "seed": whole(0), "spectral": number(0), "learning_rate": number(0), "baselines": flag}
-        | {"set": one_of("dirty-mnist", "mnist", "cifar10"), "networks": each(text), "outside": each(text)},
+        | {
+            "set": one_of("dirty-mnist", "mnist", "cifar10"),
+            "networks": each(one_of(*_NETWORKS)),
+            "outside": each(text),
+        },
         ("mnist",),
     ),
     "disagreement": Study(

@@ -6,7 +6,7 @@
 After training, the density is fitted in closed form to the features of the training set, the temperature to the
 validation set (if any), and a threshold is put at a quantile of the training densities: a point is unfamiliar where its
 log density is below that of all but a share 1 − level of the training points. Networks that keep distances
-(`natsel.models.resnet18(spectral=3.0)`) make densities meaningful far from the data.
+(`natsel.models.resnet18(spectral=3.0, sensitive=True)`) make densities meaningful far from the data.
 Mukhoti et al. 2023; docs/theory/deterministic-uncertainty.md.
 """
 
