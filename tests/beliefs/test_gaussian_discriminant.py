@@ -183,17 +183,39 @@ def test_dead_features_and_scaled_features():
     )
 
 
+@pytest.mark.parametrize("kind", ["per-class", "shared", "diagonal"])
+def test_units_of_features_do_not_matter(kind):
+    features_N_D, labels_N = clusters(2)
+    units_D = torch.tensor([1e-9, 1.0, 1e9], dtype=torch.float64)
+    moved = GaussianDiscriminant.fit(features_N_D * units_D, labels_N, covariance=kind)
+    assert not moved.warnings
+    expected_N = GaussianDiscriminant.fit(features_N_D, labels_N, covariance=kind).log_density(features_N_D)
+    torch.testing.assert_close(moved.log_density(features_N_D * units_D), expected_N)
+    constant = GaussianDiscriminant.fit(torch.nn.functional.pad(features_N_D, (0, 1), value=0.1), labels_N)
+    assert "never change" in constant.warnings[0]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"labels_N": [0, 3]}, "labels_N: classes run"),
-        ({"features_N_D": [[0.0], [math.nan]]}, "features_N_D: holds nan"),
+        ({"features_N_D": [[0.0], [math.nan]]}, "features_N_D: found NaN or infinity in row 1"),
+        ({"features_N_D": [[0.0], [1e160]]}, "features_N_D: found 1e.160 in row 1"),
+        ({"features_N_D": [0.0, 1.0]}, "features_N_D: expected points × features"),
+        ({"classes": 2.5}, "classes: expected"),
+        ({"ddof": 2}, "ddof: expected 0 or 1"),
+        ({"prior": [0.0, 1.0]}, "prior: found 0 for all classes that have points"),
+        (
+            {"features_N_D": [[0.1]] * 7, "labels_N": [0] * 7},
+            "all points of a class are equal",
+        ),  # their mean is not 0.1
+        ({"ridge": 0.0, "features_N_D": [[0.0, 0.0], [1.0, 1.0]]}, "singular with 0; use auto"),
         ({"features_N_D": [[1.0], [1.0]]}, "all points of a class are equal"),
         ({"prior": "flat"}, "prior: expected"),
         ({"prior": [0.5, 0.6]}, "prior: expected 2 probabilities"),
         ({"shrinkage": 2.0}, "shrinkage: expected"),
         ({"ridge": -1.0}, "ridge: expected"),
-        ({"covariance": "full"}, "kind: expected"),
+        ({"covariance": "full"}, "covariance: expected"),
         ({"labels_N": []}, "labels_N: found no points"),
     ],
 )
@@ -209,7 +231,12 @@ def test_other_features_are_refused_when_scored():
     density = GaussianDiscriminant.fit([[0.0], [1.0]], [0, 0])
     with pytest.raises(ValueError, match="expected 1 features per point"):
         density.log_density([[0.0, 1.0]])
-    with pytest.raises(ValueError, match="holds nan"):
-        density.log_density([[math.nan]])
+    for score in (density.log_density, density.log_posterior, density.mahalanobis):
+        with pytest.raises(ValueError, match="found NaN or infinity in row 0"):
+            score([[math.nan]])
+    with pytest.raises(ValueError, match="labels_N: classes run from 0 to 0, found -1"):
+        density.cross_entropies([[0.0]], [-1])
+    with pytest.raises(ValueError, match="found no points"):
+        density.cross_entropies(torch.zeros(0, 1), [])
     with pytest.raises(ValueError, match="make both alike"):
         ClassMoments.of(torch.zeros(1, 2), [0], 1).merged(ClassMoments.of(torch.zeros(1, 3), [0], 1))

@@ -71,3 +71,38 @@ def test_refused():
     with pytest.raises(ValueError, match="level: expected a share"):
         natsel.triage(BELIEF, level=1.5)
     assert torch.equal(natsel.triage(BELIEF).decisions_N, torch.tensor([0, 2, 1, 2]))
+
+
+def test_curves_of_tied_points_do_not_depend_on_their_order():
+    belief = natsel.FeatureDensity([-1.0, -1.0, -1.0, -5.0], [[1.0, 0.0]] * 4)
+    found, turned = (
+        triage(belief[order], epistemic_limit=2.0, aleatoric_limit=1.0).curves(np.array([0, 1, 1, 1])[order])
+        for order in ([0, 1, 2, 3], [3, 2, 1, 0])
+    )
+    for rule, errors in (("epistemic", [2 / 3, 2 / 3, 2 / 3, 3 / 4]), ("both", [3 / 4] * 4)):
+        assert found[rule][1].tolist() == pytest.approx(errors)
+        assert turned[rule][1].tolist() == pytest.approx(errors)
+
+
+def test_a_reference_with_infinitely_unfamiliar_points_still_gives_a_limit():
+    reference = natsel.FeatureDensity([-np.inf, -np.inf, -2.0], np.zeros((3, 2)))
+    assert triage(BELIEF, reference=reference, level=0.99).epistemic_limit == np.inf
+    for other in (reference[[]], [1.0]):
+        with pytest.raises(ValueError, match="reference: expected a belief about at least one"):
+            triage(BELIEF, reference=other)
+
+
+def test_one_draw_tells_ambiguous_points_and_no_unfamiliar_ones():
+    found = natsel.triage(natsel.CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.5, 0.5]]]), aleatoric_limit=0.5)
+    assert (list(found.words()), found.epistemic_N) == (["accept", "defer"], None)
+
+
+def test_labels_and_costs_that_mean_nothing_are_refused():
+    found = natsel.triage(BELIEF)
+    for labels in (["a"] * 4, [0.0] * 4, [0, 1]):
+        with pytest.raises(ValueError, match="labels: expected one class number for each of 4 points"):
+            found.costs(labels)
+    with pytest.raises(ValueError, match="error: a cost cannot be negative"):
+        found.costs([0] * 4, error=-1)
+    with pytest.raises(ValueError, match="belief: expected a belief, found list"):
+        natsel.triage([[0.5, 0.5]])

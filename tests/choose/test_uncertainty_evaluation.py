@@ -1,5 +1,7 @@
 """What an evaluation holds: the numbers of natsel.evaluation, for every belief about labels, and pages of them."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -87,3 +89,26 @@ def test_pages_from_python(tmp_path):
         natsel.report(decisions)
     with pytest.raises(ValueError, match="labels: they are for the page of a triage"):
         natsel.report(found, tmp_path / "e.html", labels=LABELS_N)
+
+
+def test_one_draw_with_all_the_weight_has_no_disagreement_and_empty_bins_are_null():
+    draws = natsel.CategoricalSamples(DRAWS.log_probs_N_K_C, log_weights_K=torch.tensor([1.0, 0, 0, 0]).log())
+    found = natsel.evaluate_uncertainty(draws, LABELS_N[::-1], bins=100)
+    assert "disagreement" not in found.metrics
+    json.dumps(found.as_dict(), allow_nan=False)
+    with pytest.raises(ValueError, match="number the classes from 0"):
+        natsel.evaluate_uncertainty(draws, np.full(60, 10**9))
+    with pytest.raises(ValueError, match="held_out: expected a belief and its labels"):
+        natsel.evaluate_uncertainty(draws, LABELS_N, held_out=draws)
+
+
+def test_labels_that_do_not_belong_to_the_belief_are_named(tmp_path):
+    known = DRAWS.log_probs_N_K_C.shape[-1]
+    assert "number them from 0" in natsel.evaluate_uncertainty(DRAWS, LABELS_N % (known - 1) + 2).warnings[-1]
+    with pytest.raises(ValueError, match="labels: expected class numbers"):
+        natsel.evaluate_uncertainty(DRAWS, LABELS_N.astype(str))
+    with pytest.raises(ValueError, match="held_out: expected one for each of"):
+        natsel.evaluate_uncertainty(DRAWS, LABELS_N, held_out=(DRAWS, LABELS_N[:3]))
+    found = natsel.triage(DRAWS, epistemic_limit=0.0, aleatoric_limit=0.1)
+    with_pictures = natsel.report(found, tmp_path / "t.html", pictures=np.zeros((len(DRAWS), 8, 8)))
+    assert "data:image/png" in with_pictures.read_text(encoding="utf-8")

@@ -94,3 +94,14 @@ def test_bad_requests(tmp_path, refused, preds, labels):
     natsel.FeatureDensity([0.0], [[0.0, 1.0]]).save(tmp_path / "other.npz")
     assert "FeatureDensity beside" in refused("evaluate", tmp_path / "one.npz", "--outside", tmp_path / "other.npz")
     assert "there is no folder" in refused("evaluate", preds, "--probs", "--out", tmp_path / "no" / "page.html")
+
+
+def test_names_of_classes_that_were_forgotten_are_refused(tmp_path, refused, preds):
+    (tmp_path / "names.txt").write_text("ant\nbee\n")
+    assert "--classes" in refused("evaluate", preds, "--probs", "--labels", tmp_path / "names.txt")
+    np.save(tmp_path / "labels.npy", LABELS)
+    for classes in ("ant,bee", "3,2,1,zero"):  # there is no third class; 0 is not the number of the class 3
+        said = refused("evaluate", preds, "--probs", "--labels", tmp_path / "labels.npy", "--classes", classes)
+        assert "none is called" in said
+    natsel.FeatureDensity([0.0], [[0.0, 1.0]]).save(tmp_path / "density.npz")
+    assert "leave --probs (kind) out" in refused("evaluate", tmp_path / "density.npz", "--probs")

@@ -325,7 +325,8 @@ def test_temperature_without_a_minimum_is_a_limit_with_a_warning():
     [
         ([[math.nan, 0.0]], [0], "NaN"),
         ([[math.inf, 0.0]], [0], "inf"),
-        ([[1, 0]], [0], "floats"),
+        ([1.0, 0.0], [0], "floats of shape"),
+        ([["1", "0"]], [0], "logits_N_C: expected numbers"),
         ([[1.0, 0.0]], [[0.5, 0.1]], "sum to 1"),
         ([[1.0, 0.0]], [[1.0]], "a distribution for each row"),
     ],

@@ -176,3 +176,19 @@ def test_what_cannot_be_compared_is_refused():
         atc_threshold([0.1, 0.2], [0.3, 1])
     with pytest.raises(ValueError, match="NaN at point 1"):
         atc_error([0.1, math.nan], 0.5)
+
+
+def test_arrays_are_read_and_what_is_not_normalised_is_refused():
+    log_probs_N_K_C, log_weights_K = random_draws(3, 4, 3, 3, zeros=False)
+    expected_N = disagreement_rate(log_probs_N_K_C, log_weights_K, "U")
+    found_N = disagreement_rate(log_probs_N_K_C.numpy(), log_weights_K.tolist(), "U")
+    torch.testing.assert_close(found_N, expected_N)
+    with pytest.raises(ValueError, match="rows must sum to 1"):
+        disagreement_rate(log_probs_N_K_C - 3)  # logits that are all negative
+    with pytest.raises(ValueError, match="log_weights_K: found NaN"):
+        disagreement_rate(log_probs_N_K_C, torch.full((3,), -math.inf))
+    with pytest.raises(ValueError, match="threshold: expected a number, found nan"):
+        atc_error([0.5], math.nan)
+    with pytest.raises(ValueError, match="labels_N: expected numbers"):
+        sampling_error([[0.5, 0.5]], ["cat"])
+    assert sampling_error(np.array([[0.25, 0.75], [1.0, 0.0]])[::-1], np.array([0, 0])[::-1]) == 0.375

@@ -133,3 +133,13 @@ def test_torchmetrics_has_the_same_iou():
     assert torch.allclose(intersection_over_union(predicted, labels, 3, 255).float(), expected)
     expected = functional.jaccard_index(predicted, labels, task="multiclass", num_classes=3, ignore_index=255)
     assert mean_iou(predicted, labels, 3, 255) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_ignored_pixels_may_be_nan_and_other_nan_is_refused():
+    found = patch_counts([[[0, 1]]], [[[0, 9]]], [[[0.1, math.nan]]], window=2, threshold=0.2, ignored=9)
+    assert found.accurate_certain == 1
+    with pytest.raises(ValueError, match="both infinities"):
+        patch_counts([[[0, 1]]], [[[0, 0]]], [[[math.inf, -math.inf]]], window=2, threshold=0.0)
+    for predicted, labels, word in (([0, 1.5], [0, 1], "predicted: .* fractions"), ([0], [9], "no pixel that counts")):
+        with pytest.raises(ValueError, match=word):
+            mean_iou(predicted, labels, 2, ignored=9)

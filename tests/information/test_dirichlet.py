@@ -327,3 +327,12 @@ def test_the_memory_budget_changes_no_draw_and_no_moment():
     with natsel.memory_budget(1 << 12):
         for one, two in zip(everything(), expected, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-12, atol=0)
+
+
+def test_members_that_agree_are_a_point_mass_for_the_likelihood_too():
+    log_N_C = (3 * torch.randn(200, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).log_softmax(-1)
+    assert set(info.dirichlet_maximum_likelihood(log_N_C)[2].tolist()) == {POINT_MASS}
+    with pytest.raises(ValueError, match="a row of -inf"):
+        info.dirichlet_maximum_likelihood(torch.full((1, 2), -math.inf))
+    with pytest.raises(ValueError, match="whole numbers from 0 on, found -1"):
+        info.dirichlet_log_covariance(torch.ones(1, 2), 0, -1, 1, 1)

@@ -134,3 +134,54 @@ def test_refused():
         DDU(mlp(2, 2), device="cpu").believe(np.eye(2))
     with pytest.raises(ValueError, match="k: expected a number of neighbours"):
         NeighbourDensity(0)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_neighbours_do_not_depend_on_units_or_on_where_zero_is(normalise):
+    generator = torch.Generator().manual_seed(0)
+    features_T_D, query_N_D = (torch.randn(n, 4, generator=generator, dtype=torch.float64) for n in (80, 20))
+    settings, labels_T = NeighbourDensity(5, normalise), torch.zeros(80, dtype=torch.int64)
+    expected_N = settings.fit(features_T_D, labels_T, 1).log_density(query_N_D)
+    for scale in (1e-30, 1e30):
+        moved_N = settings.fit(features_T_D * scale, labels_T, 1).log_density(query_N_D * scale)
+        torch.testing.assert_close(moved_N, expected_N - (0 if normalise else 4 * np.log(scale)))
+    if not normalise:
+        moved_N = settings.fit(features_T_D + 1e8, labels_T, 1).log_density(query_N_D + 1e8)
+        torch.testing.assert_close(moved_N, expected_N, rtol=1e-5, atol=1e-5)
+
+
+def test_neighbours_refuse_what_has_no_distance():
+    fitted = NeighbourDensity(2).fit(torch.eye(3), torch.arange(3), 3)
+    for features, word in ((torch.full((1, 3), torch.nan), "found NaN"), (torch.zeros(1, 2), "expected 3 features")):
+        with pytest.raises(ValueError, match=word):
+            fitted.log_density(features)
+    with pytest.raises(ValueError, match="pass at least one point"):
+        NeighbourDensity(2).fit(torch.zeros(0, 3), torch.zeros(0), 1)
+
+
+def test_a_network_that_knows_nothing_of_its_training_set_is_named(moons):
+    train = moons[0]
+    network = nn.Linear(2, 2)
+    with torch.no_grad():
+        network.weight.zero_()
+        network.bias.copy_(torch.tensor([1.0, 0.0]))
+    useless = DDU.around(network, Examples(train.inputs, train.labels), device="cpu")
+    assert any("inputs come as in its training" in warning for warning in useless.warnings)
+    assert useless.believe(train.inputs[:2]).warnings == useless.warnings
+    with pytest.raises(ValueError, match="found real labels"):
+        DDU.around(network, Examples(train.inputs, train.labels + 0.5), device="cpu")
+    with pytest.raises(ValueError, match=r"pass natsel.Examples\(inputs, labels\)"):
+        DDU.around(network, (train.inputs, train.labels), device="cpu")
+
+
+def test_a_network_that_returns_no_tensor_is_refused():
+    class InADict(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, inputs_B):
+            return {"logits": self.inner(inputs_B)}
+
+    with pytest.raises(ValueError, match="expected a tensor of outputs, found dict"):
+        DDU.around(InADict(), Examples(np.eye(2, dtype=np.float32), np.array([0, 1])), device="cpu")

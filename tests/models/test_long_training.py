@@ -267,8 +267,28 @@ def test_members_of_an_ensemble_have_files_of_their_own(tmp_path, monkeypatch):
         ),
         ({"penalty": 0.5}, "penalty: expected a function or a value such as JacobianPenalty.., found 0.5"),
         ({"checkpoint": __file__}, "checkpoint: expected a folder, found the file"),
+        ({"enough": None}, "enough: expected a number, found None; the default is 0.01"),
+        ({"epoch_samples": "all"}, "epoch_samples: expected a whole number, found 'all'; the default is None"),
+        ({"batch": 1.5}, "batch: expected a whole number, found 1.5"),
+        ({"drops": 0.5}, "drops: expected shares of the epochs such as"),
     ],
 )
 def test_settings_are_checked(wrong, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         Training(**wrong)
+
+
+def test_a_changed_function_of_the_user_does_not_find_the_fit_of_the_old_one(tmp_path):
+    def by(factor):
+        return lambda inputs_B, generator: inputs_B * factor
+
+    kept = replace(SHORT, max_epochs=1, checkpoint=tmp_path)
+    for factor in (1.0, 0.1, 1.0):
+        train(fresh(mlp(2, 3), 1), ROWS, None, replace(kept, augmentation=by(factor)), seed=5, device="cpu")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert len({checkpoints.text_of_code(HoldsFactor(factor)) for factor in (1.0, 0.1, 1.0)}) == 2
+
+
+class HoldsFactor:
+    def __init__(self, factor):
+        self.factor = factor

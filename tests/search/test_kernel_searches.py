@@ -284,6 +284,84 @@ def test_variances_in_single_precision_are_ceilings_at_any_scale(scale):
     assert found.ids.tolist() == expected.ids.tolist()
 
 
+@pytest.mark.parametrize("method", ["core-set", "lcmd", "badge"])
+@pytest.mark.parametrize("case", ["far from zero", "large", "small", "any size", "a pool in float64"])
+def test_single_precision_decides_nothing(method, case):
+    """Where products in float32 overflow, vanish or cancel, picks and scores are those of float64."""
+    normal_N_D = np.random.default_rng(0).normal(size=(60, 12))
+    scale = {"large": 1e30, "small": 1e-30}.get(case, 1.0)
+    scale_N_1 = 10.0 ** np.random.default_rng(1).uniform(-30, 30, size=(60, 1)) if case == "any size" else scale
+    double_N_D = torch.tensor(normal_N_D + 1000 * (case == "far from zero")) * torch.as_tensor(scale_N_1)
+    single_N_D, noise_N = double_N_D.float(), torch.as_tensor(scale_N_1).double().square().expand(60, 1)[:, 0] / 4
+    held = natsel.GaussianFeatures(single_N_D[:10], noise_N[:10])
+    pool = natsel.GaussianFeatures(single_N_D[10:], noise_N[10:])
+    double = natsel.GaussianFeatures(pool.features_N_D.double(), pool.noise_N)
+    held_double = natsel.GaussianFeatures(held.features_N_D.double(), held.noise_N)
+    expected = natsel.select(method, double, 12, given=held_double)
+    found = natsel.select(method, double if case == "a pool in float64" else pool, 12, given=held)
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.scores.tolist() == pytest.approx(expected.scores.tolist(), rel=1e-5)
+    assert found.warnings == expected.warnings
+
+
+def test_points_belong_to_the_first_of_the_centres_that_are_as_near():
+    """Copies among the points given, of which rounding would make several clusters."""
+    normal_N_D = torch.randn(230, 70, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    pool = natsel.GaussianFeatures(normal_N_D[30:], torch.linspace(0.1, 3, 200))
+    held = natsel.Targets(natsel.GaussianFeatures(normal_N_D[:30].repeat(3, 1)))
+    state = read(natsel.Distance(), pool, Context(None, None, torch.Generator(), held))
+    assert int(state.nearest_held()[1].max()) < 30
+
+
+def test_frank_wolfe_follows_lengths_that_leave_single_precision():
+    scale = 1e-42
+    normal_N_D = torch.randn(40, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64).clamp(-3, 3)
+    single = natsel.GaussianFeatures((normal_N_D * scale).float(), scale**2)
+    expected = natsel.select("acs-fw", natsel.GaussianFeatures(single.features_N_D.double(), scale**2), 6)
+    found = natsel.select("acs-fw", single, 6)
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.weights.tolist() == pytest.approx(expected.weights.tolist(), rel=1e-9)
+
+
+def test_points_without_features_need_no_noise():
+    """Ceilings of variances are nothing beside any noise, and so refuse none."""
+    features_N_D = torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]])
+    pool = natsel.GaussianFeatures(features_N_D, [1.0, 1e-60, 1.0])
+    assert natsel.select("batchbald", pool, 3).ids.tolist() == [2, 0, 1]
+
+
+def test_ceilings_do_not_say_which_gains_are_equal():
+    """Points given settle all that the pool is about: gains are far below their ceilings in float32, and no ties."""
+    normal_N_D = torch.randn(60, 200, generator=torch.Generator().manual_seed(0))
+    normal_N_D[:, 100:] = 0
+    held = natsel.GaussianFeatures(torch.eye(200)[:100], 1e-16)
+    pool = natsel.GaussianFeatures(normal_N_D, 1e3)
+    expected = pool.features_N_D.double().square().sum(1).argsort(descending=True)[:10]
+    assert natsel.select("batchbald", pool, 10, given=held).ids.tolist() == expected.tolist()
+
+
+def test_gains_of_draws_that_agree_on_their_noise_hold_no_rounding_of_it():
+    mean_N_K = np.random.default_rng(0).normal(size=(20, 10)) * np.linspace(1, 2, 20)[:, None]
+    pool = natsel.GaussianSamples(mean_N_K, np.linspace(3e17, 9e17, 20)[:, None].repeat(10, 1))
+    torch.testing.assert_close(natsel.score("bald", pool), natsel.score("bald", pool.features()), rtol=1e-9, atol=0.0)
+
+
+def test_bait_refuses_noise_that_is_nothing_and_follows_any_scale():
+    normal_N_D = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match=r"^noise: it is down to"):
+        natsel.select(
+            "bait", natsel.GaussianFeatures(normal_N_D * 1e12), 2, targets=natsel.GaussianFeatures(normal_N_D)
+        )
+    expected = natsel.select(
+        "bait", natsel.GaussianFeatures(normal_N_D), 5, targets=natsel.GaussianFeatures(normal_N_D)
+    )
+    for scale in (1e-36, 1e36):
+        scaled = natsel.GaussianFeatures(normal_N_D * scale, scale**2)
+        found = natsel.select("bait", scaled, 5, targets=scaled)
+        assert found.ids.tolist() == expected.ids.tolist()
+        assert found.total == pytest.approx(expected.total, rel=1e-5)
+
+
 def test_few_points_are_looked_at_again_by_max_det(monkeypatch):
     """Counted work: a lazy batch brings far fewer points up to date than picks times pool."""
     from natsel.information.conditioning.lazy_variances import LazyVariances

@@ -111,7 +111,10 @@ class DirichletMembers(Belief):
         [0.5625]
         """
         if not isinstance(members, CategoricalSamples | IndependentSamples):
-            raise ValueError(f"members: expected draws of class predictions, found {type(members).__name__}; pass some")
+            raise ValueError(
+                f"members: expected draws of class predictions, found {type(members).__name__}; wrap"
+                " probabilities as natsel.CategoricalSamples.from_probs(probs_N_K_C)"
+            )
         if method not in get_args(FitMethod):
             raise ValueError(f"method: expected {', '.join(get_args(FitMethod))}, found {method!r}; choose one of them")
         log_weights_K = members.log_weights_K if isinstance(members, CategoricalSamples) else None

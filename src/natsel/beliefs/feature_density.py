@@ -79,10 +79,14 @@ class FeatureDensity(Belief):
         highest_N = logits_N_C.amax(1)
         if not bool(highest_N.isfinite().all()) or bool(logits_N_C.isnan().any()):
             raise ValueError("logits_N_C: holds nan, +infinity or a row of -infinity; look for a diverged network")
-        if not 0 < self.temperature < math.inf:
+        if not (isinstance(self.temperature, int | float) and 0 < self.temperature < math.inf):
             raise ValueError(
-                f"temperature: expected a positive number, found {self.temperature}; 1 leaves logits alone"
+                f"temperature: expected a positive number, found {self.temperature!r}; 1 leaves logits alone"
             )
+        for name in ("threshold", "entropy_threshold"):
+            limit = getattr(self, name)
+            if limit is not None and not (isinstance(limit, int | float) and limit == limit):
+                raise ValueError(f"{name}: expected a number or None, found {limit!r}; None says that none is known")
         self._set(log_density_N=log_density_N, logits_N_C=logits_N_C, ids=ids_for(self.ids, len(logits_N_C)))
 
     @classmethod
@@ -94,7 +98,8 @@ class FeatureDensity(Belief):
         """softmax(logits / temperature)."""
 
         def work(part: slice) -> Tensor:
-            return (self.logits_N_C[part].double() / self.temperature).log_softmax(1)
+            logits_n_C = self.logits_N_C[part].double()
+            return ((logits_n_C - logits_n_C.amax(1, keepdim=True)) / self.temperature).log_softmax(1)
 
         log_probs_N_C = chunked(work, len(self), 24 * self.logits_N_C.shape[1], self.device)
         found = object.__new__(ClassProbabilities)  # of logits that were checked

@@ -185,7 +185,8 @@ def _saved(belief: Belief, path: Path, kind: Kind | None, noise: float | None) -
             raise ValueError(f"noise: {path} is a belief and holds its own noise, found {noise:g}; leave it out")
         return belief
     if not isinstance(belief, CategoricalSamples):
-        raise ValueError(f"path: {path} holds {type(belief).__name__}, not class predictions; use natsel.Belief.load")
+        remedy = "use natsel.Belief.load" if kind is None else f"leave --{kind} (kind) out, or use natsel.Belief.load"
+        raise ValueError(f"path: {path} holds {type(belief).__name__}, not class predictions; {remedy}")
     if kind not in (None, "log-probs"):
         raise ValueError(
             f"kind: {path} is a belief and holds log probabilities, found {kind}; leave --{kind} (kind) out"

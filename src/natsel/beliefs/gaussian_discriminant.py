@@ -21,14 +21,15 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_device, as_integers, as_tensor, check_numbers
+from natsel.information.class_labels import class_labels
 from natsel.information.class_moments import ClassMoments, Scatter
 from natsel.memory import chunked
 
 Prior = Literal["empirical", "uniform", "none"]
 
 _RIDGES = (0.0, *(10.0**-power for power in range(10, 0, -1)))
-# A pivot of a Cholesky factor below this share of the largest is rounding.
+# A pivot of a Cholesky factor below this share of the variance it started from is rounding.
 _ROUNDING = 1e-13
 
 
@@ -76,9 +77,13 @@ class GaussianDiscriminant:
         """
         features_N_D = as_tensor(features_N_D, "features_N_D")
         labels_N = as_integers(labels_N, "labels_N").to(features_N_D.device)
+        if covariance not in ("per-class", "shared", "diagonal"):
+            raise ValueError(f"covariance: expected per-class, shared or diagonal, found {covariance!r}; choose one")
         if len(labels_N) == 0:
             raise ValueError("labels_N: found no points; pass the features of the training set and their labels")
-        classes = int(labels_N.max()) + 1 if classes is None else classes
+        if features_N_D.ndim == 2:
+            check_numbers(features_N_D, "features_N_D")
+        classes = max(1, int(labels_N.max()) + 1) if classes is None else classes
         moments = ClassMoments.of(features_N_D, labels_N, classes, covariance)
         return cls.of(moments, shrinkage=shrinkage, prior=prior, ddof=ddof, ridge=ridge)
 
@@ -99,11 +104,13 @@ class GaussianDiscriminant:
             raise ValueError('shrinkage: it goes to the shared covariance, which covariance="shared" is; leave it out')
         if ridge != "auto" and not (isinstance(ridge, int | float) and 0 <= ridge < math.inf):
             raise ValueError(f"ridge: expected auto or a number from 0 on, found {ridge!r}; auto is the default")
+        if ddof not in (0, 1):
+            raise ValueError(f"ddof: expected 0 or 1, found {ddof!r}; covariances are sums over n - ddof")
         if not bool((moments.counts_C > 0).any()):
             raise ValueError("moments: found no points; pass those of a training set")
         log_prior_C = _log_prior(prior, moments.counts_C)
         pooled = moments.pooled(ddof)
-        if not bool(_diagonal(pooled).mean() > 0):
+        if not bool(_diagonal(pooled).mean() > torch.finfo(torch.float64).tiny):
             raise ValueError(
                 "features_N_D: all points of a class are equal, in every class, so that there is no density; check them"
             )
@@ -112,10 +119,10 @@ class GaussianDiscriminant:
             found = _whitened(moments, pooled, shrinkage, ddof, added)
             if found is not None:
                 return cls(moments.means_C_D, *found, log_prior_C, added, moments.counts_C)
-        tried, remedy = ("no ridge up to 0.1", "use shrinkage= or covariance='shared'")
+        tried, remedy = ("any up to 0.1", "use shrinkage= or covariance='shared'")
         if ridge != "auto":
             tried, remedy = f"{ridge:g}", "use auto"
-        raise ValueError(f"ridge: {tried} makes every covariance positive definite, found a singular one; {remedy}")
+        raise ValueError(f"ridge: found a covariance that is singular with {tried}; {remedy}")
 
     @property
     def classes(self) -> int:
@@ -130,9 +137,13 @@ class GaussianDiscriminant:
         width, counts = self.means_C_D.shape[1], [int(count) for count in self.counts_C.tolist()]
         few = min(count for count in counts if count)
         found = f"class {counts.index(few)} has {few} points in {width} dimensions"
+        shared = len(self.whitening) == 1 and self.whitening.ndim == 3
+        remedy = "label more" if shared else 'use shrinkage= or covariance="shared", or label more'
+        if few > width:
+            found, remedy = "features of a class never change, or repeat others", "leave such features out"
         return (
             f"density: a covariance is singular ({found}), and a ridge of {float(self.ridge):.1e} decides densities;"
-            ' their order has a meaning, their size has none; use shrinkage= or covariance="shared", or label more',
+            f" their order has a meaning, their size has none; {remedy}",
         )
 
     def class_log_densities(self, features_N_D: ArrayLike) -> Tensor:
@@ -145,10 +156,7 @@ class GaussianDiscriminant:
             log_q_n_C = self._squared_distances(features_N_D[part].double()).mul_(-0.5).add_(constant_C)
             return log_q_n_C.masked_fill_(self.counts_C == 0, -math.inf)
 
-        found_N_C = chunked(work, len(features_N_D), 8 * (4 * width + 2 * classes), features_N_D.device)
-        if bool(found_N_C.isnan().any()):
-            raise ValueError("features_N_D: holds nan or infinity; look for a diverged network or bad inputs")
-        return found_N_C
+        return chunked(work, len(features_N_D), 8 * (4 * width + 2 * classes), features_N_D.device)
 
     def log_density(self, features_N_D: ArrayLike) -> Tensor:
         """log q(z_n) = log Σ_c π_c q(z_n | c), N values."""
@@ -178,7 +186,10 @@ class GaussianDiscriminant:
         True
         """
         joint_N_C = self.class_log_densities(features_N_D) + self.log_prior_C
+        if len(joint_N_C) == 0:
+            raise ValueError("features_N_D: found no points to take a mean over; pass at least one")
         labels_N = as_integers(labels_N, "labels_N").to(joint_N_C.device)
+        labels_N = class_labels(labels_N, len(joint_N_C), self.classes, "labels_N")
         joint_N, alone_N = joint_N_C.gather(1, labels_N[:, None])[:, 0], joint_N_C.logsumexp(1)
         return float((alone_N - joint_N).mean()), float(-joint_N.mean()), float(-alone_N.mean())
 
@@ -198,6 +209,7 @@ class GaussianDiscriminant:
 
     def to(self, device: torch.device | str) -> Self:
         """The same on another device."""
+        device = as_device(device)
         return type(self)(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
 
     def _squared_distances(self, rows_n_D: Tensor) -> Tensor:
@@ -225,6 +237,7 @@ class GaussianDiscriminant:
                 f"features_N_D: expected {width} features per point, found shape {tuple(features_N_D.shape)}; pass"
                 " features of the network that the density was fitted to"
             )
+        check_numbers(features_N_D, "features_N_D")
         return features_N_D
 
 
@@ -249,11 +262,11 @@ def _inverse_factor(covariance: Tensor, ridge: Tensor) -> Tensor | None:
     """The inverse of the Cholesky factor of a covariance with a ridge, None where there is none but by rounding."""
     if covariance.ndim == 1:
         pivots_D = covariance + ridge
-        return pivots_D.rsqrt() if bool(pivots_D.min() > _ROUNDING * pivots_D.max()) else None
+        return pivots_D.rsqrt() if bool((pivots_D > 0).all()) else None
     identity_D_D = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
-    factor_D_D, failed = torch.linalg.cholesky_ex(torch.add(covariance, identity_D_D * ridge))
-    pivots_D = factor_D_D.diagonal().square()
-    if int(failed) or not bool(pivots_D.min() > _ROUNDING * pivots_D.max()):
+    covariance = torch.add(covariance, identity_D_D * ridge)
+    factor_D_D, failed = torch.linalg.cholesky_ex(covariance)
+    if int(failed) or not bool((factor_D_D.diagonal().square() > _ROUNDING * covariance.diagonal()).all()):
         return None
     inverse_D_D: Tensor = torch.linalg.solve_triangular(factor_D_D, identity_D_D, upper=False)
     return inverse_D_D
@@ -279,4 +292,7 @@ def _log_prior(prior: Prior | ArrayLike, counts_C: Tensor) -> Tensor:
         raise ValueError(
             f"prior: expected {len(counts_C)} probabilities that sum to one, found {prior_C.tolist()[:8]}; pass shares"
         )
-    return prior_C.masked_fill(~present_C, 0.0).log()
+    prior_C = prior_C.masked_fill(~present_C, 0.0)
+    if not bool((prior_C > 0).any()):
+        raise ValueError("prior: found 0 for all classes that have points; give one of them a share")
+    return prior_C.log()

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.beliefs.arrays import ArrayLike
+from natsel.beliefs.arrays import ArrayLike, as_integers
+from natsel.beliefs.feature_density import threshold_of
 from natsel.ids import IdArray
 from natsel.objectives import EIG, Context, Density, Entropy, ExpectedEntropy, Objective, read, route
 
@@ -111,6 +112,9 @@ class Triage:
         >>> triage(belief, epistemic_limit=50.0, aleatoric_limit=0.5).costs([0, -1])
         {'triage': 0.05, 'accept all': 0.5, 'label all': 0.1, 'errors accepted': 0.0}
         """
+        for name, price in (("error", error), ("defer", defer), ("label", label)):
+            if not price >= 0:
+                raise ValueError(f"{name}: a cost cannot be negative (found {price}); 0 is none")
         wrong_N = _wrong(self.belief, labels)
         accepted_N = self.decisions_N.cpu() == 0
         price_N = torch.tensor([0.0, defer, label], dtype=torch.float64)[self.decisions_N.cpu()]
@@ -127,7 +131,8 @@ class Triage:
         """For each rule the share of points that is accepted and the share of them that is wrong, as its limit falls.
 
         Rules: "epistemic" alone, "aleatoric" alone, and "both": the larger of the two ranks, so that a point is
-        accepted where neither score is high. Curves begin where one point is accepted and end where all are.
+        accepted where neither score is high. Curves begin where one point is accepted and end where all are; of points
+        with equal scores each is as wrong as they are on average, so that their order does not matter.
 
         >>> import natsel
         >>> belief = natsel.FeatureDensity([-1.0, -90.0], [[9.0, 0.0], [9.0, 0.0]])
@@ -139,11 +144,14 @@ class Triage:
         rules = {"aleatoric": self.aleatoric_N.cpu()}
         if self.epistemic_N is not None:
             epistemic_N = self.epistemic_N.cpu()
-            ranks = [score_N.argsort(stable=True).argsort().double() for score_N in (epistemic_N, rules["aleatoric"])]
+            ranks = [
+                torch.searchsorted(score_N.sort().values, score_N, right=True)
+                for score_N in (epistemic_N, rules["aleatoric"])
+            ]
             rules = {"epistemic": epistemic_N, **rules, "both": torch.maximum(*ranks)}
         counts_N = torch.arange(1, len(self) + 1, dtype=torch.float64)
         return {
-            rule: (counts_N / len(self), wrong_N[score_N.argsort(stable=True)].cumsum(0) / counts_N)
+            rule: (counts_N / len(self), _in_order(wrong_N, score_N).cumsum(0) / counts_N)
             for rule, score_N in rules.items()
         }
 
@@ -174,12 +182,19 @@ def triage(
     >>> list(triage(strange, reference=ordinary).words())
     ['label']
     """
+    if not isinstance(belief, Belief):
+        raise ValueError(
+            f"belief: expected a belief, found {type(belief).__name__}; wrap probabilities as"
+            " natsel.CategoricalSamples.from_probs(probs_N_K_C)"
+        )
     if belief.label_type is not int:
         raise ValueError(
             f"belief: triage is for classes, and {type(belief).__name__} is about numbers; use its interval()"
         )
     if not 0 < level < 1:
         raise ValueError(f"level: expected a share between 0 and 1, found {level}; 0.99 is usual")
+    if reference is not None and (not isinstance(reference, Belief) or len(reference) == 0):
+        raise ValueError("reference: expected a belief about at least one ordinary input; pass one, or limits")
     epistemic, aleatoric = _objectives(belief)
     if epistemic is None and epistemic_limit is not None:
         raise ValueError(f"epistemic_limit: {type(belief).__name__} does not tell what is unfamiliar; leave it out")
@@ -187,12 +202,12 @@ def triage(
 
     def limit(name: str, objective: Objective, given: float | None, own: float | None) -> float:
         if given is None and reference is not None:
-            return float(np.quantile(_scores(objective, reference).cpu().numpy(), level))
+            return -threshold_of(-_scores(objective, reference), level)
         found = own if given is None else given
-        if found is None or math.isnan(found):
+        if not isinstance(found, int | float) or math.isnan(found):
             raise ValueError(
-                f"{name}: none is given, and the belief has none; pass one, or reference=, the belief about ordinary"
-                " inputs such as held-out data"
+                f"{name}: none is given, and the belief has none; pass one, or reference= (--reference), the belief"
+                " about ordinary inputs such as held-out data"
             )
         return found
 
@@ -222,7 +237,8 @@ def _objectives(belief: Belief) -> tuple[Objective | None, Objective]:
     """What tells unfamiliar points of this belief, and what tells ambiguous ones."""
 
     def readable(objective: Objective) -> bool:
-        return route(type(objective), type(belief)) is not None
+        alone = isinstance(objective, EIG) and belief.n_draws == 1  # one draw disagrees with nobody
+        return not alone and route(type(objective), type(belief)) is not None
 
     epistemic = next((each for each in (Density(), EIG()) if readable(each)), None)
     aleatoric = next(each for each in (ExpectedEntropy(), Entropy()) if readable(each))
@@ -233,13 +249,21 @@ def _scores(objective: Objective, belief: Belief) -> Tensor:
     return read(objective, belief, Context(None, None, torch.Generator().manual_seed(0))).scores()
 
 
+def _in_order(wrong_N: Tensor, score_N: Tensor) -> Tensor:
+    """By rising score how wrong each point is, the mean over those with the same score."""
+    _, group, counts = np.unique(score_N.numpy(), return_inverse=True, return_counts=True)
+    wrong = np.bincount(group, weights=wrong_N.numpy()) / counts
+    return torch.from_numpy(np.repeat(wrong, counts))
+
+
 def _wrong(belief: Belief, labels: ArrayLike) -> Tensor:
     """Which points are predicted wrongly; those of no class, −1, always are."""
-    labels_N = torch.as_tensor(np.asarray(labels))
-    if labels_N.shape != (len(belief),) or labels_N.is_floating_point():
+    found = np.asarray(labels)
+    if found.shape != (len(belief),) or found.dtype.kind not in "iub":
         raise ValueError(
-            f"labels: expected one class number for each of {len(belief)} points (−1: no class), found shape"
-            f" {tuple(labels_N.shape)}; pass one per point"
+            f"labels: expected one class number for each of {len(belief)} points (−1: no class), found"
+            f" {found.dtype} of shape {found.shape}; pass a whole number per point"
         )
+    labels_N = as_integers(found.astype(np.int64), "labels")
     wrong_N: Tensor = belief.predict().cpu() != labels_N
     return wrong_N

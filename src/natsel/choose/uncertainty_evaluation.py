@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from natsel import evaluation as measure
 from natsel.beliefs import Belief, CategoricalSamples, ClassProbabilities, IndependentSamples, seen_as
-from natsel.beliefs.arrays import ArrayLike
+from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.choose.methods import resolve
 from natsel.choose.select import score
 from natsel.evaluation import CalibrationError, RejectionCurve, Reliability
 from natsel.evaluation.calibration import Kind
 from natsel.evaluation.of_belief import evaluate, with_classes_of
+from natsel.information.class_labels import class_labels
 from natsel.objectives import route
 
 KINDS: tuple[Kind, ...] = ("ece", "ace", "cace", "cwce", "sce", "tace")
@@ -114,7 +114,10 @@ class UncertaintyEvaluation:
             "member_errors": list(self.member_errors_K),
             "reliability": None
             if lines is None
-            else {name: getattr(lines, name).tolist() for name in ("edges", "counts", "confidence", "accuracy")},
+            else {
+                name: [None if value != value else value for value in getattr(lines, name).tolist()]  # JSON has no nan
+                for name in ("edges", "counts", "confidence", "accuracy")
+            },
             "rejection": {
                 name: {"shares": curve.shares.tolist(), self.error: curve.values[self.error].tolist()}
                 for name, curve in self.rejection.items()
@@ -152,9 +155,16 @@ def evaluate_uncertainty(
     >>> round(found.metrics["ece"], 6), found.detection["entropy"].auroc
     (0.4, 1.0)
     """
+    if not isinstance(belief, Belief):
+        raise ValueError(
+            f"belief: expected a belief, found {type(belief).__name__}; wrap probabilities as"
+            " natsel.CategoricalSamples.from_probs(probs_N_K_C)"
+        )
     if len(belief) == 0:
         raise ValueError("belief: found no points; pass at least one")
     classes = seen_as(belief, ClassProbabilities)
+    if labels is not None:
+        _check_labels(labels, len(belief), "labels")
     scores = _scores(belief, classes is not None)
     detection = {} if outside is None else _detection(belief, scores, outside, classes is not None)
     metrics = {} if labels is None else evaluate(belief, labels, details=True)
@@ -171,7 +181,7 @@ def evaluate_uncertainty(
         log_probs_N_C = classes.log_probs_N_C if labels is None else with_classes_of(labels, classes.log_probs_N_C)
         probs_N_C = log_probs_N_C.double().softmax(-1)
         if labels is not None:
-            labels_N = torch.as_tensor(np.asarray(labels), device=probs_N_C.device).long()
+            labels_N = as_tensor(labels, "labels").to(probs_N_C.device).long()
             metrics |= {kind: _error(probs_N_C, labels_N, kind, bins).value for kind in KINDS}
             gap = measure.disagreement_gap(probs_N_C, labels_N, bins)
             metrics |= {"sampling error": gap.sampling_error, "predicted error": gap.predicted_error}
@@ -183,6 +193,10 @@ def evaluate_uncertainty(
             metrics["predicted error"] = measure.predicted_error(probs_N_C)
         metrics["predicted top-1 error"] = float(measure.doctor_beta(probs_N_C).mean())
         if held_out is not None:
+            if not isinstance(held_out, tuple | list) or len(held_out) != 2 or not isinstance(held_out[0], Belief):
+                raise ValueError(
+                    f"held_out: expected a belief and its labels, found {type(held_out).__name__}; pass both"
+                )
             metrics["atc error"] = _atc(probs_N_C, *held_out)
         metrics |= _of_draws(belief, scores, member_errors_K)
     rejection = (
@@ -198,7 +212,30 @@ def evaluate_uncertainty(
         rejection=rejection,
         detection=detection,
         member_errors_K=member_errors_K,
-        warnings=tuple(belief.warnings),
+        warnings=(*belief.warnings, *_unknown_classes(labels, classes)),
+    )
+
+
+def _check_labels(labels: ArrayLike, points: int, name: str) -> None:
+    """Refuse what is not one number per point."""
+    found = np.asarray(labels)
+    if found.dtype.kind not in "iufb":
+        raise ValueError(f"{name}: expected class numbers, found {found.dtype}; number the classes from 0")
+    if found.shape != (points,):
+        raise ValueError(f"{name}: expected one for each of {points} points, found shape {found.shape}; pass all")
+
+
+def _unknown_classes(labels: ArrayLike | None, classes: ClassProbabilities | None) -> tuple[str, ...]:
+    """A warning where labels are classes that the belief does not have: they count as wrong, or are numbered from 1."""
+    if labels is None or classes is None:
+        return ()
+    known = classes.log_probs_N_C.shape[1]
+    unknown = int((np.asarray(labels) >= known).sum())
+    if not unknown:
+        return ()
+    return (
+        f"labels: {unknown} of {len(classes)} points have a class above {known - 1}, the last that the belief has, and"
+        " count as wrong; if classes are numbered from 1, number them from 0",
     )
 
 
@@ -242,9 +279,12 @@ def _rejection(score_N: Tensor, error_N: np.ndarray[Any, Any], classes: Belief |
 
 
 def _draws(belief: Belief) -> CategoricalSamples | IndependentSamples | None:
-    """The draws that a belief is made of; None for one draw or none."""
+    """The draws that a belief is made of; None for one draw, one with all the weight, or none."""
     draws = seen_as(belief, CategoricalSamples) or seen_as(belief, IndependentSamples)
-    return draws if draws is not None and draws.n_draws > 1 else None
+    if draws is None or draws.n_draws < 2:
+        return None
+    log_weights_K = getattr(draws, "log_weights_K", None)
+    return draws if log_weights_K is None or float(log_weights_K.exp().square().sum()) < 1 - 1e-12 else None
 
 
 def _member_errors(belief: Belief, labels_N: Tensor) -> tuple[float, ...]:
@@ -280,7 +320,10 @@ def _atc(probs_N_C: Tensor, other: Belief, labels: ArrayLike) -> float:
     seen = seen_as(other, ClassProbabilities)
     if seen is None:
         raise ValueError(f"held_out: {type(other).__name__} predicts no classes; pass a belief about classes")
+    _check_labels(labels, len(other), "held_out")
     held_M_C = with_classes_of(labels, seen.log_probs_N_C).double().softmax(-1)
-    right_M = held_M_C.argmax(-1).cpu() == torch.as_tensor(np.asarray(labels))
+    count, known = held_M_C.shape
+    labels_M = class_labels(as_tensor(labels, "held_out").to(held_M_C.device), count, known, "held_out")
+    right_M = held_M_C.argmax(-1) == labels_M
     threshold = measure.atc_threshold(held_M_C.amax(-1), right_M.double())
     return measure.atc_error(probs_N_C.amax(-1), threshold)

@@ -37,6 +37,7 @@ Labels = Annotated[
 Classes = Annotated[
     str | None, typer.Option(help="Names of the classes in their order, with commas, where labels are names.")
 ]
+_NAMES = "number the classes, or give their names in --classes where the command takes them"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -87,7 +88,7 @@ def read_labels(path: Path, belief: "Belief", name: str, classes: str | None = N
     try:
         values = [number(label) for label in labels]
     except (ValueError, TypeError) as reason:
-        said = str(reason) if str(reason).startswith("classes: ") else f"found {labels[0]!r}; names need --classes"
+        said = str(reason) if str(reason).startswith("classes: ") else f"found {labels[0]!r}; {_NAMES}"
         raise ValueError(f"{name}: {path} should hold one label per point; {said}") from None
     if of_classes and any(value != label for value, label in zip(values, labels, strict=True) if type(label) is float):
         raise ValueError(f"{name}: {path} holds numbers with fractions, and the belief is about classes; number them")
@@ -111,7 +112,7 @@ def read_values(path: Path, belief: "Belief", name: str, word: str, read: Any) -
                 values.append(read(value))
         except (ValueError, TypeError) as reason:
             kind = "a number" if read is float else "a class number"
-            remedy = "correct the line"
+            remedy = _NAMES if read is int and value.strip()[:1].isalpha() else "correct the line"
             if isinstance(read, _ClassNumber):
                 kind, remedy = "a class", str(reason)
             raise ValueError(
@@ -140,9 +141,13 @@ class _ClassNumber:
         if text in self.numbers:
             return self.numbers[text]
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
-            raise ValueError(f"classes: none is called {text!r}; name all of them in --classes") from None
+            number = len(self.numbers)
+        # Where names are numbers themselves, such as years, another number is a name that was forgotten.
+        if number >= len(self.numbers) or (number >= 0 and any(name.isdecimal() for name in self.numbers)):
+            raise ValueError(f"classes: none is called {text!r}; name all of them in --classes")
+        return number
 
 
 def _arrays(path: Path, name: str) -> tuple[list[Any], list[int | str] | None]:

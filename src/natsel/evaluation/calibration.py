@@ -135,7 +135,7 @@ def calibration_error(
     _check_bins(bins)
     if threshold is not None and not (kind == "tace" and 0 <= threshold < 1):
         raise ValueError(f"threshold: {threshold} for {kind!r}; pass a probability below 1, for 'tace' only")
-    if levels is not None and (preset.equal_mass or levels < 1):
+    if levels is not None and (preset.equal_mass or not isinstance(levels, int) or levels < 1):
         raise ValueError(
             f"levels: {levels} for {kind!r}; pass the number of one-hot members, for a kind with bins of equal width"
         )

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from natsel.beliefs.arrays import as_tensor
 from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
 
@@ -57,7 +58,7 @@ def nll(log_mean_N_C: Tensor, labels_N: Any, floor: float = 0.0) -> float:
     if floor and bool(log_likelihood_N.isneginf().any()):
         least = float(log_mean_N_C.masked_fill(log_mean_N_C.isneginf(), 0.0).min())  # of what was held possible
         log_likelihood_N = log_likelihood_N.clamp(min=min(math.log(floor), least))
-    return float(-log_likelihood_N.mean())
+    return float(0.0 - log_likelihood_N.mean())
 
 
 def brier(log_mean_N_C: Tensor, labels_N: Any) -> float:
@@ -76,7 +77,7 @@ def brier(log_mean_N_C: Tensor, labels_N: Any) -> float:
 
 
 def _checked(log_mean_N_C: Tensor, labels: Any) -> Tensor:
-    labels_N: Tensor = torch.as_tensor(labels, device=log_mean_N_C.device)
+    labels_N = as_tensor(labels, "labels_N").to(log_mean_N_C.device)
     if log_mean_N_C.ndim != 2 or len(log_mean_N_C) == 0:
         raise ValueError(
             f"log_mean_N_C: expected points × classes, at least one point, found shape {list(log_mean_N_C.shape)}"

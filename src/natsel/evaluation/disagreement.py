@@ -28,6 +28,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from natsel.beliefs.arrays import ArrayLike, as_tensor, is_half
+from natsel.beliefs.categorical import normalised
 from natsel.evaluation.calibration import CalibrationError, calibration_error
 from natsel.evaluation.probability_rows import labelled_rows, probability_rows
 from natsel.information.class_labels import class_labels
@@ -61,7 +63,7 @@ class DisagreementGap:
 
 
 def disagreement_rate(
-    log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None, statistic: Statistic = "V"
+    log_probs_N_K_C: ArrayLike, log_weights_K: ArrayLike | None = None, statistic: Statistic = "V"
 ) -> Tensor:
     """The chance that answers of two draws differ, one value per point.
 
@@ -72,7 +74,7 @@ def disagreement_rate(
     >>> disagreement_rate(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]).log(), statistic="U")
     tensor([1.], dtype=torch.float64)
     """
-    weights_K = _checked_weights(log_probs_N_K_C, log_weights_K)
+    log_probs_N_K_C, weights_K = _checked(log_probs_N_K_C, log_weights_K)
     if statistic not in ("V", "U"):
         raise ValueError(f"statistic: expected 'V' or 'U', found {statistic!r}; 'V' is the default")
     distinct = float(1 - weights_K.square().sum())
@@ -89,7 +91,7 @@ def disagreement_rate(
     return _over_points(work, log_probs_N_K_C)
 
 
-def pairwise_disagreement(log_probs_N_K_C: Tensor) -> Tensor:
+def pairwise_disagreement(log_probs_N_K_C: ArrayLike) -> Tensor:
     """1 − E_x Σ_c p_j(c) p_k(c) for every pair of draws, as K_K: the chance that their answers differ.
 
     On the diagonal a draw meets itself: 0 for one-hot members only. O(N·K²·C).
@@ -98,7 +100,7 @@ def pairwise_disagreement(log_probs_N_K_C: Tensor) -> Tensor:
     tensor([[0.0000, 0.5000],
             [0.5000, 0.5000]], dtype=torch.float64)
     """
-    _checked_weights(log_probs_N_K_C, None)
+    log_probs_N_K_C, _ = _checked(log_probs_N_K_C)
     points, draws, classes = log_probs_N_K_C.shape
     equal_K_K = log_probs_N_K_C.new_zeros((draws, draws), dtype=torch.float64)
     for part_n_K_C in torch.split(log_probs_N_K_C, rows_per_chunk(24 * draws * classes, log_probs_N_K_C.device)):
@@ -107,26 +109,27 @@ def pairwise_disagreement(log_probs_N_K_C: Tensor) -> Tensor:
     return 1 - equal_K_K / points
 
 
-def one_hot_members(log_probs_N_K_C: Tensor) -> Tensor:
+def one_hot_members(log_probs_N_K_C: ArrayLike) -> Tensor:
     """Every member sure of its most probable class (the first of equals), in log probabilities.
 
     >>> one_hot_members(torch.tensor([[[0.7, 0.3], [0.5, 0.5]]]).log())
     tensor([[[0., -inf],
              [0., -inf]]])
     """
-    _checked_weights(log_probs_N_K_C, None)
+    log_probs_N_K_C, _ = _checked(log_probs_N_K_C)
     return torch.full_like(log_probs_N_K_C, -torch.inf).scatter_(-1, log_probs_N_K_C.argmax(-1, keepdim=True), 0.0)
 
 
-def member_sampling_errors(log_probs_N_K_C: Tensor, labels_N: Any) -> Tensor:
+def member_sampling_errors(log_probs_N_K_C: ArrayLike, labels_N: Any) -> Tensor:
     """1 − E p_k(y), one value per draw; their weighted mean is the sampling error of the averaged prediction.
 
     >>> member_sampling_errors(torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]).log(), [0])
     tensor([0.2500, 0.5000], dtype=torch.float64)
     """
-    _checked_weights(log_probs_N_K_C, None)
+    log_probs_N_K_C, _ = _checked(log_probs_N_K_C)
     points, draws, classes = log_probs_N_K_C.shape
-    labels_N = class_labels(torch.as_tensor(labels_N, device=log_probs_N_K_C.device), points, classes, "labels_N")
+    labels_N = as_tensor(labels_N, "labels_N").to(log_probs_N_K_C.device)
+    labels_N = class_labels(labels_N, points, classes, "labels_N")
     seen_N_K = log_probs_N_K_C.gather(2, labels_N[:, None, None].expand(-1, draws, 1)).squeeze(2)
     return 1 - seen_N_K.double().exp().mean(0)
 
@@ -164,15 +167,20 @@ def disagreement_gap(probs_N_C: Any, labels_N: Any, bins: int = 15, levels: int 
     return DisagreementGap(sampling_error(probs_N_C, labels_N), predicted_error(probs_N_C), cace)
 
 
-def _checked_weights(log_probs_N_K_C: Tensor, log_weights_K: Tensor | None) -> Tensor:
-    """The weights of draws in float64, if the table holds the log probabilities of at least one point."""
+def _checked(log_probs_N_K_C: Any, log_weights_K: Any = None) -> tuple[Tensor, Tensor]:
+    """The table and the weights of draws in float64, if the table holds log probabilities of at least one point."""
+    half, log_probs_N_K_C = is_half(log_probs_N_K_C), as_tensor(log_probs_N_K_C, "log_probs_N_K_C")
+    if log_weights_K is not None:
+        log_weights_K = as_tensor(log_weights_K, "log_weights_K")
     weights_K = normalised_log_weights(log_probs_N_K_C[:0].double(), log_weights_K).exp()
+    if bool(weights_K.isnan().any()):
+        raise ValueError("log_weights_K: found NaN, +inf or -inf for all draws; pass the logs of their weights")
     if len(log_probs_N_K_C) == 0:
         raise ValueError("log_probs_N_K_C: found no points; pass at least one")
     most = float(log_probs_N_K_C.max())
     if not most <= 1e-4:  # NaN too
         raise ValueError(f"log_probs_N_K_C: expected log probabilities, found {most:g}; pass the log of probabilities")
-    return weights_K
+    return normalised(log_probs_N_K_C, half, "log_probs_N_K_C"), weights_K
 
 
 def _over_points(work: Callable[[slice], Tensor], table: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from natsel.beliefs.arrays import ArrayLike
 from natsel.evaluation.disagreement import Statistic, disagreement_rate
 from natsel.evaluation.probability_rows import one_per_point, probability_rows
 from natsel.information.linear_information import chance_of_unequal
@@ -27,7 +28,7 @@ from natsel.memory import chunked
 
 
 def disagreement_error(
-    log_probs_N_K_C: Tensor, log_weights_K: Tensor | None = None, statistic: Statistic = "V"
+    log_probs_N_K_C: ArrayLike, log_weights_K: ArrayLike | None = None, statistic: Statistic = "V"
 ) -> float:
     """The error that disagreement predicts: E Dis over points, of drawn answers.
 
@@ -58,6 +59,8 @@ def atc_error(scores_M: Any, threshold: float) -> float:
     >>> atc_error([0.3, 0.55, 0.6, 0.8], threshold=0.6)
     0.5
     """
+    if not isinstance(threshold, int | float) or threshold != threshold:
+        raise ValueError(f"threshold: expected a number, found {threshold!r}; pass what atc_threshold gives")
     return float((one_per_point(scores_M, "scores_M") < threshold).mean())
 
 

@@ -6,15 +6,17 @@ numbers      rmse and nll of the mixture of draws, or of the one Gaussian; in de
              quantile and the largest of absolute errors, and all of them again for the draws, each judged alone
 """
 
+import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from natsel import evaluation as measure
 from natsel.beliefs import Belief, ClassProbabilities, GaussianFeatures, GaussianSamples, seen_as
+from natsel.beliefs.arrays import as_tensor
 from natsel.evaluation.classification import FLOOR
+from natsel.memory import require
 
 MEMBER = "member "
 """What stands before the name of an error of the draws, each judged alone."""
@@ -69,5 +71,11 @@ def with_classes_of(labels: Any, log_probs_N_C: Tensor) -> Tensor:
     >>> with_classes_of([2], torch.tensor([[0.5, 0.5]]).log()).exp().tolist()
     [[0.5, 0.5, 0.0]]
     """
-    missing = int(np.max(np.asarray(labels), initial=-1)) + 1 - log_probs_N_C.shape[1]
-    return torch.nn.functional.pad(log_probs_N_C, (0, missing), value=-torch.inf) if missing > 0 else log_probs_N_C
+    labels_N = as_tensor(labels, "labels").flatten()
+    count, classes = log_probs_N_C.shape
+    most = float(labels_N.max()) if len(labels_N) else -1.0
+    if not classes <= most < math.inf:  # NaN and infinity are refused where labels are read
+        return log_probs_N_C
+    missing = int(most) + 1 - classes
+    require(8 * count * missing, f"labels: probabilities of {int(most) + 1} classes", "number the classes from 0")
+    return torch.nn.functional.pad(log_probs_N_C, (0, missing), value=-torch.inf)

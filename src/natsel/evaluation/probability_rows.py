@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from natsel.beliefs.arrays import as_tensor
 from natsel.information.class_labels import class_labels
 from natsel.memory import rows_per_chunk
 
@@ -27,11 +28,10 @@ def probability_rows(probs_N_C: Any, name: str = "probs_N_C") -> Tensor:
     Traceback (most recent call last):
     ValueError: probs_N_C: expected probabilities, found -0.7; pass exp of log probabilities, or the softmax of logits
     """
-    table_N_C: Tensor = probs_N_C if isinstance(probs_N_C, Tensor) else torch.as_tensor(np.asarray(probs_N_C))
+    table_N_C = as_tensor(probs_N_C, name)
     if table_N_C.ndim != 2 or 0 in table_N_C.shape:
         shape = list(table_N_C.shape)
         raise ValueError(f"{name}: expected points × classes, found shape {shape}; pass at least one point and class")
-    table_N_C = table_N_C.detach() if table_N_C.is_floating_point() else table_N_C.double()
     least, most = (float(end) for end in table_N_C.aminmax())
     if not (least >= 0 and most <= 1 + _ROUNDING):
         wrong = most if least >= 0 else least
@@ -58,7 +58,7 @@ def labelled_rows(probs_N_C: Any, labels_N: Any) -> tuple[Tensor, Tensor]:
     tensor([1])
     """
     table_N_C = probability_rows(probs_N_C)
-    labels_N = torch.as_tensor(labels_N, device=table_N_C.device)
+    labels_N = as_tensor(labels_N, "labels_N").to(table_N_C.device)
     return table_N_C, class_labels(labels_N, len(table_N_C), table_N_C.shape[1], "labels_N")
 
 
@@ -68,8 +68,7 @@ def one_per_point(values_N: Any, name: str) -> Floats:
     >>> one_per_point(torch.tensor([1.0, float("inf")]), "scores_N").tolist()
     [1.0, inf]
     """
-    column = values_N.detach().cpu().double().numpy() if isinstance(values_N, Tensor) else values_N
-    column = np.asarray(column, dtype=np.float64)
+    column = as_tensor(values_N, name).cpu().double().numpy()
     if column.ndim != 1 or len(column) == 0:
         raise ValueError(f"{name}: expected one number per point, found shape {list(column.shape)}; pass at least one")
     if bool(np.isnan(column).any()):

@@ -54,7 +54,9 @@ def rejection_curve(scores_N: Any, metrics: Mapping[str, Metric], shares: Sequen
     scores_N = one_per_point(scores_N, "scores_N")
     wanted = np.arange(1, shares + 1) / shares if isinstance(shares, int) and shares > 0 else np.asarray(shares)
     if wanted.ndim != 1 or len(wanted) == 0 or not bool(((wanted > 0) & (wanted <= 1)).all()):
-        raise ValueError(f"shares: expected numbers above 0 and at most 1, or how many steps, found {shares!r}")
+        raise ValueError(
+            f"shares: expected numbers above 0 and at most 1, or how many steps, found {shares!r}; 20 is usual"
+        )
     ordered_N = np.sort(scores_N)
     # The least count that is the share or more; 0.3 · 10 is above 3 by rounding only.
     counts = np.ceil(np.append(wanted, 1.0) * len(scores_N) - 1e-9).astype(np.int64).clip(1)

@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from natsel.beliefs.arrays import as_tensor
+
 
 @dataclass(frozen=True)
 class PatchCounts:
@@ -91,7 +93,7 @@ def patch_sweep(
             raise ValueError("thresholds: no patch has a finite uncertainty to set them by; pass a list")
         least, most = (float(end) for end in finite_p.aminmax())
         thresholds = [float(one) for one in np.linspace(least, most, thresholds)]
-    at_t = _doubles(thresholds).to(uncertainty_p.device)
+    at_t = as_tensor(thresholds, "thresholds").double().to(uncertainty_p.device)
     if at_t.ndim != 1 or bool(at_t.isnan().any()):
         raise ValueError(f"thresholds: expected numbers, found {thresholds}; pass a count or a list")
     counted = []
@@ -107,16 +109,20 @@ def intersection_over_union(predicted: Any, labels: Any, classes: int, ignored: 
     >>> intersection_over_union([0, 0, 1], [0, 1, 1], classes=3)
     tensor([0.5000, 0.5000,    nan], dtype=torch.float64)
     """
-    predicted, labels = torch.as_tensor(predicted), torch.as_tensor(labels)
+    predicted, labels = as_tensor(predicted, "predicted"), as_tensor(labels, "labels")
     if predicted.shape != labels.shape:
         found = f"{list(predicted.shape)} and {list(labels.shape)}"
         raise ValueError(f"predicted: expected a class for each label, found shapes {found}; pass one per pixel")
     kept = torch.ones_like(labels, dtype=torch.bool) if ignored is None else labels != ignored
-    predicted_n, labels_n = predicted[kept].long(), labels[kept].to(predicted.device).long()
-    for name, some_n in (("predicted", predicted_n), ("labels", labels_n)):
-        if len(some_n) and not 0 <= int(some_n.min()) <= int(some_n.max()) < classes:
-            found = f"{int(some_n.min())} to {int(some_n.max())}"
+    if not bool(kept.any()):
+        raise ValueError("labels: found no pixel that counts; pass some with a class")
+    for name, some in (("predicted", predicted[kept.to(predicted.device)]), ("labels", labels[kept])):
+        if bool((some != some.round()).any()):  # NaN too
+            raise ValueError(f"{name}: expected class numbers, found fractions or NaN; pass whole numbers from 0")
+        if not 0 <= int(some.min()) <= int(some.max()) < classes:
+            found = f"{int(some.min())} to {int(some.max())}"
             raise ValueError(f"{name}: classes run from 0 to {classes - 1}, found {found}; name others as ignored")
+    predicted_n, labels_n = predicted[kept.to(predicted.device)].long(), labels[kept].to(predicted.device).long()
     both_C = torch.bincount(labels_n[predicted_n == labels_n], minlength=classes)
     either_C = torch.bincount(predicted_n, minlength=classes) + torch.bincount(labels_n, minlength=classes) - both_C
     return both_C.double() / either_C
@@ -137,7 +143,7 @@ def soft_mask(predicted: Any, uncertainty: Any) -> Tensor:
     >>> soft_mask([0, 1], [0.2, 0.2])
     tensor([0.2000, 0.8000], dtype=torch.float64)
     """
-    predicted, uncertainty = torch.as_tensor(predicted), _doubles(uncertainty)
+    predicted, uncertainty = as_tensor(predicted, "predicted"), as_tensor(uncertainty, "uncertainty").double()
     if predicted.shape != uncertainty.shape or not bool(((uncertainty >= 0) & (uncertainty <= 0.5)).all()):
         raise ValueError("uncertainty: expected one number from 0 to 0.5 for each pixel; scale it to that range")
     if not bool(((predicted == 0) | (predicted == 1)).all()):
@@ -155,7 +161,7 @@ def qubiq_score(
     >>> round(qubiq_score([0.2, 0.8], [0.0, 1.0]), 4)  # 2/3 at 0.1 and 0.2, 0 at 0.9, else 1
     0.8148
     """
-    mask, truth = _doubles(mask), _doubles(truth)
+    mask, truth = as_tensor(mask, "mask").double(), as_tensor(truth, "truth").double()
     if mask.shape != truth.shape or not len(thresholds):
         found = f"{list(mask.shape)} and {list(truth.shape)}"
         raise ValueError(f"mask: expected one number for each of truth, found shapes {found}; pass two equal shapes")
@@ -169,15 +175,15 @@ def qubiq_score(
 
 def _patches(predicted: Any, labels: Any, uncertainty: Any, window: int, ignored: int | None) -> tuple[Tensor, Tensor]:
     """Whether each patch is accurate, and its mean uncertainty; patches without a pixel that counts are left out."""
-    predicted, labels = torch.as_tensor(predicted), torch.as_tensor(labels)
-    uncertainty_N_H_W = _doubles(uncertainty)
+    predicted, labels = as_tensor(predicted, "predicted_N_H_W"), as_tensor(labels, "labels_N_H_W")
+    uncertainty_N_H_W = as_tensor(uncertainty, "uncertainty_N_H_W").double()
     shapes = [list(some.shape) for some in (predicted, labels, uncertainty_N_H_W)]
     if uncertainty_N_H_W.ndim != 3 or shapes[0] != shapes[2] or shapes[1] != shapes[2] or not predicted.numel():
-        raise ValueError(f"labels_N_H_W: expected images × height × width three times, found shapes {shapes}")
+        raise ValueError(
+            f"labels_N_H_W: expected images × height × width three times, found shapes {shapes}; pass them alike"
+        )
     if not isinstance(window, int) or window < 1:
         raise ValueError(f"window: expected a whole number of pixels, found {window!r}; pass at least 1")
-    if bool(uncertainty_N_H_W.isnan().any()):
-        raise ValueError("uncertainty_N_H_W: found NaN; look for a diverged model or bad inputs")
     device = uncertainty_N_H_W.device
     predicted, labels = predicted.to(device), labels.to(device)
     kept_N_H_W = torch.ones_like(labels, dtype=torch.bool) if ignored is None else labels != ignored
@@ -194,11 +200,9 @@ def _patches(predicted: Any, labels: Any, uncertainty: Any, window: int, ignored
     some_p = pixels_p > 0
     if not bool(some_p.any()):
         raise ValueError("labels_N_H_W: every pixel is ignored; pass some that count")
+    if bool(uncertainty_p.isnan().any()):
+        raise ValueError("uncertainty_N_H_W: a patch holds NaN, or both infinities; look for a diverged model")
     return (2 * right_p > pixels_p)[some_p], (uncertainty_p / pixels_p)[some_p]
-
-
-def _doubles(values: Any) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.float64)
 
 
 def _share(some: int, others: int) -> float:

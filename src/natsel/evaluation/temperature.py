@@ -14,10 +14,10 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from natsel.beliefs.arrays import as_tensor
 from natsel.evaluation.probability_rows import probability_rows
 from natsel.information.class_labels import class_labels
 from natsel.memory import rows_per_chunk
@@ -33,7 +33,7 @@ def fit_temperature(logits_N_C: Any, labels_N: Any, limits: tuple[float, float] 
     >>> round(fit_temperature([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [2.0, 0.0]], [0, 0, 0, 1]), 6)  # 2 / ln 3
     1.820478
     """
-    logits_N_C = logits_N_C if isinstance(logits_N_C, Tensor) else torch.as_tensor(np.asarray(logits_N_C))
+    logits_N_C = as_tensor(logits_N_C, "logits_N_C")
     target = _mean_logit_of_labels(logits_N_C, labels_N)
     least, most = limits
     if not 0 < least < most < math.inf:
@@ -81,15 +81,16 @@ def _slopes(logits_N_C: Tensor, log_beta: float, target: float) -> tuple[float, 
 
 def _mean_logit_of_labels(logits_N_C: Tensor, labels_N: Any) -> float:
     """The mean of z_y, measured from the largest logit of each row; refuses what no temperature can be fitted to."""
-    if logits_N_C.ndim != 2 or 0 in logits_N_C.shape or not logits_N_C.is_floating_point():
-        found = f"{logits_N_C.dtype} of shape {list(logits_N_C.shape)}"
+    if logits_N_C.ndim != 2 or 0 in logits_N_C.shape:
+        found = f"shape {list(logits_N_C.shape)}"
         raise ValueError(f"logits_N_C: found {found}; pass floats of shape points x classes, at least one point")
-    labels = torch.as_tensor(labels_N if isinstance(labels_N, Tensor) else np.asarray(labels_N))
-    labels = labels.to(logits_N_C.device)
+    labels = as_tensor(labels_N, "labels_N").to(logits_N_C.device)
     soft = labels.ndim == 2
     if soft and labels.shape != logits_N_C.shape:
         found = f"{list(labels.shape)} and {list(logits_N_C.shape)}"
-        raise ValueError(f"labels_N: expected a distribution for each row of logits, found shapes {found}")
+        raise ValueError(
+            f"labels_N: expected a distribution for each row of logits, found shapes {found}; pass one each"
+        )
     count, classes = logits_N_C.shape
     labels = probability_rows(labels, "labels_N") if soft else class_labels(labels, count, classes, "labels_N")
     total, step = 0.0, rows_per_chunk(40 * logits_N_C.shape[1], logits_N_C.device)

@@ -47,14 +47,19 @@ class ClassMoments:
         """The moments of features with the labels 0 … classes − 1, a part of the rows after the other."""
         features_N_D = torch.as_tensor(features_N_D)
         if features_N_D.ndim != 2 or features_N_D.shape[1] == 0:
-            raise ValueError(f"features_N_D: expected points × features, found shape {tuple(features_N_D.shape)}")
+            raise ValueError(
+                f"features_N_D: expected points × features, found shape {tuple(features_N_D.shape)}; pass N × D"
+            )
         if kind not in ("per-class", "shared", "diagonal"):
             raise ValueError(f"kind: expected per-class, shared or diagonal, found {kind!r}; choose one of them")
+        if not isinstance(classes, int) or classes < 1:
+            raise ValueError(f"classes: expected how many there are, from 1 on, found {classes!r}; pass a whole number")
         device, width = features_N_D.device, features_N_D.shape[1]
         labels_N = class_labels(torch.as_tensor(labels_N, device=device), len(features_N_D), classes, "labels_N")
         matrices = {"per-class": classes, "shared": 1, "diagonal": 0}[kind]
         remedy = 'use covariance="shared" or "diagonal"' if matrices > 1 else 'use covariance="diagonal" or fewer'
         require(16 * matrices * width**2, f"features: {matrices} scatter matrices of {width} × {width}", remedy)
+        require(16 * classes * width, f"features: means of {classes} classes × {width}", "number the classes from 0")
         order_N = labels_N.argsort(stable=True)
         counts_C = torch.bincount(labels_N, minlength=classes)
         shape = (classes, width) if kind == "diagonal" else (matrices, width, width)
@@ -65,8 +70,11 @@ class ClassMoments:
             own_n = order_N[at : at + count]
             at += count
             _add_class(scatter[0 if kind == "shared" else number], means_C_D[number], features_N_D, own_n)
-        if not bool(means_C_D.isfinite().all()):
-            raise ValueError("features_N_D: holds nan or infinity; look for a diverged network or bad inputs")
+        if not bool(means_C_D.isfinite().all() & scatter.isfinite().all()):
+            raise ValueError(
+                "features_N_D: holds nan, infinity or numbers whose squares leave float64; look for a diverged network"
+                " or bad inputs"
+            )
         return cls(counts_C.double(), means_C_D, scatter, kind)
 
     def merged(self, other: "ClassMoments") -> "ClassMoments":
@@ -116,8 +124,12 @@ def _add_class(scatter: Tensor, mean_D: Tensor, features_N_D: Tensor, own_n: Ten
     for start in range(0, len(own_n), size):
         part_n = own_n[start : start + size]
         rows_n_D = features_N_D[part_n].double()
-        centre_D = rows_n_D.mean(0)
-        rows_n_D -= centre_D
+        # Measured from one of them, so that a feature that never changes has a scatter of exactly 0.
+        first_D = rows_n_D[0].clone()
+        rows_n_D -= first_D
+        shift_D = rows_n_D.mean(0)
+        rows_n_D -= shift_D
+        centre_D = first_D + shift_D
         apart_D = centre_D - mean_D
         share = len(part_n) / (count + len(part_n))
         if scatter.ndim == 1:

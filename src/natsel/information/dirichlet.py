@@ -130,8 +130,8 @@ def sample_chunks(
     [slice(0, 3, None)]
     """
     mean_N_C, concentration_N = checked(mean_N_C, concentration_N)
-    if n_draws < 1:
-        raise ValueError(f"n_draws: expected at least 1, found {n_draws}; pass how many members to draw")
+    if not isinstance(n_draws, int) or n_draws < 1:
+        raise ValueError(f"n_draws: expected at least 1, found {n_draws!r}; pass how many members to draw")
     # Two streams, so that chunks of other sizes draw the same numbers.
     seeds = torch.randint(1 << 62, (2,), generator=generator).tolist()
     gammas, uniforms = (torch.Generator().manual_seed(seed) for seed in seeds)
@@ -288,6 +288,8 @@ def _in_inverse(series: tuple[float, tuple[float, ...]], x: Tensor) -> Tensor:
 
 def _rising(x: Tensor, n: int) -> Tensor:
     """x (x+1) … (x+n−1)."""
+    if not isinstance(n, int) or n < 0:
+        raise ValueError(f"n, m: expected whole numbers from 0 on, found {n!r}; they are powers of probabilities")
     found = torch.ones_like(x)
     for step in range(n):
         found = found * (x + step)
@@ -298,5 +300,7 @@ def _checked_alpha(alpha_N_C: Tensor) -> Tensor:
     alpha_N_C = torch.as_tensor(alpha_N_C).double()
     if alpha_N_C.ndim == 0 or not bool((alpha_N_C > 0).all() & alpha_N_C.isfinite().all()):
         found = f"shape {tuple(alpha_N_C.shape)}"
-        raise ValueError(f"alpha_N_C: expected positive finite concentrations of classes, found others ({found})")
+        raise ValueError(
+            f"alpha_N_C: expected positive finite concentrations of classes, found others ({found}); pass a row each"
+        )
     return alpha_N_C

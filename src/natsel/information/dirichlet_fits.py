@@ -119,14 +119,17 @@ def dirichlet_maximum_likelihood(mean_log_probs_N_C: Tensor) -> tuple[Tensor, Te
     (tensor([[0.5000, 0.5000]], dtype=torch.float64), tensor([2.], dtype=torch.float64))
     """
     log_N_C = torch.as_tensor(mean_log_probs_N_C).double()
-    if log_N_C.ndim != 2 or log_N_C.shape[1] == 0 or bool((log_N_C.isnan() | (log_N_C > 0)).any()):
+    if log_N_C.ndim != 2 or log_N_C.shape[1] == 0:
         found = tuple(log_N_C.shape)
+        raise ValueError(f"mean_log_probs_N_C: expected points x classes, found shape {found}; pass one row per point")
+    if bool((log_N_C.isnan() | (log_N_C > 0)).any() | log_N_C.isneginf().all(-1).any()):
         raise ValueError(
-            f"mean_log_probs_N_C: expected means of log probabilities, points x classes, found shape {found}"
+            "mean_log_probs_N_C: found NaN, a number above 0 or a row of -inf; pass means of log probabilities"
         )
     alpha_N_C = chunked(lambda part: _likeliest(log_N_C[part]), len(log_N_C), 240 * log_N_C.shape[1], log_N_C.device)
     total_N = alpha_N_C.sum(-1)
-    flag_N = torch.where(total_N >= LARGEST, POINT_MASS, torch.where(total_N <= SMALLEST, ONE_HOT, OK))
+    # A sum of shares of LARGEST may miss it by rounding.
+    flag_N = torch.where(total_N >= LARGEST * (1 - 1e-12), POINT_MASS, torch.where(total_N <= SMALLEST, ONE_HOT, OK))
     flag_N = flag_N.masked_fill((alpha_N_C > 0).sum(-1) == 1, CERTAIN)
     return alpha_N_C / total_N[:, None], total_N.clamp(SMALLEST, LARGEST), flag_N
 

@@ -339,7 +339,7 @@ _NETWORK = {
     "hidden": Option(tuple, (128,), least=1, only_with=("network", ("mlp", "ntk-mlp"))),
     # None: the half for an mlp, none for the others
     "dropout": Option(float, None, least=0, most=0.99, only_with=("network", ("mlp", *_RESIDUAL, "vgg16", "resffn"))),
-    "spectral": Option(float, None, least=0, only_with=("network", (*_PICTURE_NETWORKS, "resffn"))),
+    "spectral": Option(float, None, least=0.01, only_with=("network", (*_PICTURE_NETWORKS, "resffn"))),
     "sensitive": Option(bool, False, only_with=("network", _RESIDUAL)),
 }
 _HEAD = {"hidden": Option(tuple, (256,), least=1), "dropout": Option(float, 0.5, least=0, most=0.99)}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from natsel.capabilities import LocatedState, Picks, Progress, VectorsState, has_held, has_many_distances
 from natsel.memory import memory_budget
-from natsel.rounding import ROUNDING
+from natsel.rounding import AS_NEAR, ROUNDING
 from natsel.search.clocks import Clocks
 from natsel.search.topk import check_k
 
@@ -73,7 +73,7 @@ class Nearest:
         found_N = self._ahead.distances(position, likely_N)
         found_N = found_N.where((found_N > far_N.mul_(ROUNDING)) & self.allowed_N, 0.0)
         if self.begun:
-            self.owner_N.masked_fill_(found_N < self.distance_N, self.n_owners)
+            self.owner_N.masked_fill_(found_N < self.distance_N * (1 - AS_NEAR), self.n_owners)
             self.distance_N = torch.minimum(self.distance_N, found_N)
         else:
             self.distance_N = found_N

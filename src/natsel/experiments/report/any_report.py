@@ -10,11 +10,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from natsel.beliefs.arrays import ArrayLike
 from natsel.choose import Triage, UncertaintyEvaluation
 from natsel.containers import atomically
 from natsel.experiments.report.campaign import Campaign, read_campaign
 from natsel.experiments.report.campaign_page import campaign_page, sentence
+from natsel.experiments.report.pictures_in_array import PicturesInArray
 from natsel.experiments.report.pictures_of_ids import PicturesOfIds
 from natsel.experiments.report.triage_page import triage_page
 from natsel.experiments.report.uncertainty_page import uncertainty_page
@@ -42,7 +45,7 @@ def report(
     page: str | Path | None = None,
     *,
     run: str | None = None,
-    pictures: str | Path | None = None,
+    pictures: str | Path | ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> Path:
     """Write one HTML page about a labelling campaign or a folder of runs; where it was written is returned.
@@ -50,7 +53,8 @@ def report(
     `source` is a learner, its journal, the file of the journal, or a folder that `natsel run` made. Without `page` it
     is written beside the journal, or into the folder. `run` names one of several runs in a journal. `pictures` is a
     folder: ids that are names of image files below it are shown as pictures. What `natsel.triage` and
-    `natsel.evaluate_uncertainty` found has a page too; `labels` of a triage add its costs and curves.
+    `natsel.evaluate_uncertainty` found has a page too; `labels` of a triage add its costs and curves, and its
+    `pictures` may be an array of images in the order of the points.
 
     >>> import tempfile
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -67,8 +71,13 @@ def report(
         if page is None:
             raise ValueError("page: what was found has no folder of its own; pass a path")
         if isinstance(source, UncertaintyEvaluation):
+            if pictures is not None:
+                raise ValueError("pictures: the page of an evaluation shows none; leave them out")
             return written(page, uncertainty_page(source))
-        return written(page, triage_page(source, labels, None if pictures is None else PicturesOfIds(pictures)))
+        return written(page, triage_page(source, labels, _pictures_of(source, pictures)))
+    if pictures is not None and not isinstance(pictures, str | Path):
+        found = type(pictures).__name__
+        raise ValueError(f"pictures: expected a folder of images that ids name, found {found}; name the folder")
     if isinstance(source, str | Path) and not is_journal(source):
         for name, value in (("run", run), ("pictures", pictures)):
             if value is not None:
@@ -77,6 +86,12 @@ def report(
 
         return publish(source, page).page
     return report_campaign(source, page, run=run, pictures=pictures).page
+
+
+def _pictures_of(found: Triage, pictures: str | Path | ArrayLike | None) -> PicturesOfIds | PicturesInArray | None:
+    if pictures is None or isinstance(pictures, str | Path):
+        return None if pictures is None else PicturesOfIds(pictures)
+    return PicturesInArray(np.asarray(pictures), found.ids)
 
 
 def report_campaign(

@@ -31,6 +31,7 @@ from natsel.memory import chunked, fits, rows_per_chunk
 
 _COLUMNS = 64  # of a triangle that are multiplied together
 _LEAST, _MOST = 1e-12, 1e18  # of the longest features: squares of such numbers have their place in float32
+_UNSEEN = 1e-10  # of the noise: too little to change how variances are worked out
 
 
 class LazyVariances:
@@ -159,9 +160,9 @@ class LazyVariances:
         ):
             width = features_N_D.shape[1]
             length_N = torch.linalg.vector_norm(features_N_D, dim=1).double()
-            if _LEAST < float(length_N.max()) < _MOST:
-                # Squares too small for float32 are lost.
-                return length_N.mul_(1 + width * single.eps).add_(math.sqrt(width * single.tiny)).square_(), True
+            lost = width * single.tiny  # squares too small for float32, which must be nothing beside any noise
+            if _LEAST < float(length_N.max()) < _MOST and lost < _UNSEEN * float(self.noise_N.min()):
+                return length_N.mul_(1 + width * single.eps).add_(math.sqrt(lost)).square_(), True
         return self._per_point(lambda part: squared_lengths(features_N_D[part])), False
 
     def _ceilings(self, triangle_D_D: Tensor) -> Tensor:

@@ -16,9 +16,16 @@ import torch
 from torch import Tensor
 
 from natsel.memory import chunked, memory_budget, rows_per_chunk
+from natsel.rounding import AS_NEAR
 
 # What rounding leaves of the squared distance of two copies, in units of their squared lengths times the precision.
 _ROUNDING = 8
+# Squared distances below this share of the squared lengths lose too many digits in float32.
+_CLOSE = 1 / 64
+# Products of rows with smaller squared lengths may have no place in float32.
+_TINY = 1e-24
+# Lengths of rows whose products with vectors of length one have their place in float32.
+_SHORT, _LONG = 1e-30, 1e30
 # Tiles of similarities between many and many points are about this high: enough to be worth a matrix product.
 _TILE = 1024
 # Bytes of a matrix that is made whatever the budget is.
@@ -148,8 +155,8 @@ class Kernel:
     def distances_to(self, positions: Tensor, own_N: Tensor | None = None) -> Tensor:
         """The same to each of some points, [m, N]: one look at all of them serves several.
 
-        Multiplied in the precision the rows came in: a look takes as long as reading them. `own_N` saves a second
-        look where it is at hand.
+        Multiplied in the precision the rows came in where that is enough: a look takes as long as reading them.
+        `own_N` saves a second look where it is at hand.
 
         >>> Kernel(torch.tensor([[1.0, 0.0], [0.0, 2.0]])).distances_to(torch.tensor([1, 0])).tolist()
         [[5.0, 0.0], [0.0, 5.0]]
@@ -167,6 +174,8 @@ class Kernel:
     def nearest(self, others: "Kernel", own_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The squared distance of every point to the nearest of some others, and which of them that is: N values each.
 
+        Of several that are as near it is the first.
+
         >>> pool, others = Kernel(torch.tensor([[1.0], [5.0]])), Kernel(torch.tensor([[0.0], [4.0]]))
         >>> [found.tolist() for found in pool.nearest(others)]
         [[1.0, 1.0], [0, 1]]
@@ -175,16 +184,20 @@ class Kernel:
         nearest_N = torch.full_like(own_N, torch.inf)
         which_N = torch.zeros(len(self), dtype=torch.int32, device=self.device)
         width = min(_TILE, len(others))
-        step = rows_per_chunk(32 * width + self._made_where_looked_at, self.device)
+        step = rows_per_chunk(40 * width + self._made_where_looked_at, self.device)
         for first in range(0, len(others), width):
             some = slice(first, first + width)
             few = others[some]
             for start in range(0, len(self), step):
                 part = slice(start, start + step)
-                found_n = self._apart(part, few, own_N, own_M[some]).min(1)
-                closer_n = found_n.values < nearest_N[part]
-                nearest_N[part] = torch.where(closer_n, found_n.values, nearest_N[part])
-                which_N[part] = torch.where(closer_n, first + found_n.indices.int(), which_N[part])
+                distance_n_m = self._apart(part, few, own_N, own_M[some])
+                least_n, first_n = distance_n_m.min(1)
+                near_n_m = distance_n_m <= least_n[:, None] * (1 + AS_NEAR)
+                several_n = (near_n_m.count_nonzero(1) > 1).nonzero()[:, 0]
+                first_n[several_n] = near_n_m[several_n].byte().argmax(1)
+                closer_n = least_n < nearest_N[part] * (1 - AS_NEAR)
+                nearest_N[part] = torch.minimum(nearest_N[part], least_n)
+                which_N[part] = torch.where(closer_n, first + first_n.int(), which_N[part])
         return nearest_N, which_N
 
     @property
@@ -194,17 +207,35 @@ class Kernel:
         return outputs + (0 if isinstance(self.features_N_D, Tensor) else 48 * self.shape[1])
 
     def _apart(self, part: slice, few: "Kernel", own_N: Tensor, own_m: Tensor) -> Tensor:
-        """Squared distances of some points to a few others, [n, m]; what is less than rounding is 0."""
-        product_n_m = self.features_N_D[part] @ few.features_N_D.T
-        if self.outputs_N_C is not None and few.outputs_N_C is not None:
-            product_n_m = product_n_m * (self.outputs_N_C[part] @ few.outputs_N_C[:].T)
-        distance_n_m = product_n_m.double()  # a product is nobody else's: it may be written to
-        if self.scales_N is not None and few.scales_N is not None:
-            distance_n_m.mul_(self.scales_N[part, None]).mul_(few.scales_N)
+        """Squared distances of some points to a few others, [n, m]; what is less than rounding is 0.
+
+        Differences of products in float32 serve where they are not small beside the lengths; other rows are multiplied
+        once more in float64.
+        """
         far_n_m = own_N[part, None] + own_m
-        torch.add(far_n_m, distance_n_m, alpha=-2, out=distance_n_m)
-        least = _ROUNDING * torch.finfo(self.features_N_D.dtype).eps
-        return distance_n_m.masked_fill_(~(distance_n_m > far_n_m.mul_(least)), 0.0)
+        if self._in_single() and few._in_single():
+            distance_n_m = (self.features_N_D[part] @ few.features_N_D.T).double()
+            if self.outputs_N_C is not None and few.outputs_N_C is not None:
+                distance_n_m.mul_(self.outputs_N_C[part] @ few.outputs_N_C[:].T)
+            if self.scales_N is not None and few.scales_N is not None:
+                distance_n_m.mul_(self.scales_N[part, None]).mul_(few.scales_N)
+            torch.add(far_n_m, distance_n_m, alpha=-2, out=distance_n_m)
+            # No distance is more than twice `far`, unless float32 has overflown; NaN is in question too.
+            share_n_m = torch.div(distance_n_m, far_n_m, out=far_n_m)  # memory of another table takes longer to get
+            tiny_n = _is_tiny(own_N[part], None if self.scales_N is None else self.scales_N[part])
+            sure_n = (share_n_m.amin(1) > _CLOSE) & (share_n_m.amax(1) < 4) & ~tiny_n
+            if bool(_is_tiny(own_m, few.scales_N).any()):
+                sure_n.fill_(False)
+            unsure_n, step = part.start + (~sure_n).nonzero()[:, 0], rows_per_chunk(16 * self.width, self.device)
+            for start in range(0, len(unsure_n), step):
+                some = unsure_n[start : start + step]
+                distance_n_m[some - part.start] = _apart_by(self[some].between(few), own_N[some, None] + own_m)
+            return distance_n_m
+        return _apart_by(self[part].between(few), far_n_m)
+
+    def _in_single(self) -> bool:
+        """Whether rows are float32 and multiplied as such: torch may multiply bfloat16 where it is told so."""
+        return self.features_N_D.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
 
     def vector_sum(self, weights_N: Tensor | None = None) -> Tensor:
         """Σ_n w_n g_n, written out: C·D numbers.
@@ -234,19 +265,24 @@ class Kernel:
     def aligned(self, vectors_m_P: Tensor, length_N: Tensor) -> Tensor:
         """g_n·v/‖g_n‖ of every point with some vectors, [m, N], in the precision of the rows; 0 without length.
 
-        Off by `rough` times ‖v‖ at most. One look at all points serves several vectors.
+        Off by `rough` times ‖v‖ at most; in float64 where lengths leave float32. One look at all points serves several
+        vectors.
 
         >>> kernel = Kernel(torch.tensor([[3.0, 0.0], [1.0, 0.0]]))
         >>> kernel.aligned(torch.tensor([[2.0, 1.0]]), kernel.own().sqrt()).tolist()
         [[2.0, 2.0]]
         """
         dtype, count, outputs = self.features_N_D.dtype, len(vectors_m_P), self.shape[0]
+        some_n = length_N[length_N > 0] if self.scales_N is None else (length_N / self.scales_N.abs())[length_N > 0]
+        if len(some_n) and not _SHORT < float(some_n.min()) <= float(some_n.max()) < _LONG:
+            dtype = torch.float64
+        copied = 0 if dtype == self.features_N_D.dtype else 8 * self.width
         vectors_mC_D = vectors_m_P.reshape(count * outputs, -1).to(dtype)
         found_m_N = torch.empty(count, len(self), dtype=dtype, device=self.device)
-        step = rows_per_chunk(32 * count * outputs + self._made_where_looked_at, self.device)
+        step = rows_per_chunk(32 * count * outputs + copied + self._made_where_looked_at, self.device)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            found_n_m = self.features_N_D[part] @ vectors_mC_D.T
+            found_n_m = self.features_N_D[part].to(dtype) @ vectors_mC_D.T
             if self.outputs_N_C is not None:
                 outputs_n_1_C = self.outputs_N_C[part].to(dtype)[:, None]
                 found_n_m = (found_n_m.view(-1, count, outputs) * outputs_n_1_C).sum(2)
@@ -355,6 +391,19 @@ class Kernel:
             total = new_C_D if total is None else total.add_(new_C_D)
         assert total is not None
         return total
+
+
+def _apart_by(similar_n_m: Tensor, far_n_m: Tensor) -> Tensor:
+    """s_ii + s_jj − 2 s_ij in float64; what is less than rounding is 0."""
+    distance_n_m = torch.add(far_n_m, similar_n_m, alpha=-2)
+    least = _ROUNDING * torch.finfo(torch.float64).eps
+    return distance_n_m.masked_fill_(~(distance_n_m > far_n_m * least), 0.0)
+
+
+def _is_tiny(own_n: Tensor, scales_n: Tensor | None) -> Tensor:
+    """Whether rows, before they are scaled, are so short that products of them may have no place in float32."""
+    squared_n = own_n if scales_n is None else own_n / scales_n.square()
+    return (squared_n > 0) & (squared_n < _TINY)
 
 
 def squared_lengths(rows_n_D: Tensor) -> Tensor:

@@ -183,12 +183,17 @@ class DDU:
         self, module: nn.Module, labelled: Examples, validation: Examples | None, progress: Progress | None
     ) -> Self:
         """Density, temperature and thresholds of a trained network."""
+        if not isinstance(labelled, Examples):
+            found = type(labelled).__name__
+            raise ValueError(f"labelled: expected examples, found {found}; pass natsel.Examples(inputs, labels)")
         if labelled.labels is None or len(labelled) == 0:
             raise ValueError(f"labelled: found {len(labelled)} examples without labels; pass the training set")
+        labels_T = _hard_labels(labelled).to(self.device)
         features_T_D, logits_T_C = features_and_logits(module, labelled.inputs, self.features, self.device, progress)
         classes = logits_T_C.shape[1]
-        density = self.density.fit(features_T_D, _hard_labels(labelled).to(self.device), classes)
+        density = self.density.fit(features_T_D, labels_T, classes)
         self.module, self.fitted_density, self.warnings = module, density, density.warnings
+        self.warnings += _of_no_use(logits_T_C, labels_T)
         self.threshold = threshold_of(density.log_density(features_T_D), self.level)
         self.temperature = 1.0
         if validation is not None and len(validation) and validation.labels is not None:
@@ -254,4 +259,19 @@ def ddu_head(
 def _hard_labels(examples: Examples) -> Tensor:
     """Class numbers; of soft labels the most likely class."""
     labels = torch.as_tensor(np.asarray(examples.labels))
+    if labels.ndim == 1 and labels.is_floating_point():
+        raise ValueError("labelled: densities stand beside class probabilities, found real labels; use an Ensemble")
     return labels.argmax(1) if labels.ndim == 2 else labels.long()
+
+
+def _of_no_use(logits_T_C: Tensor, labels_T: Tensor) -> tuple[str, ...]:
+    """A warning where the network predicts its training set no better than by one class for all."""
+    right = float((logits_T_C.argmax(1) == labels_T).double().mean())
+    most = float(torch.bincount(labels_T).max()) / len(labels_T)
+    if right > most or most == 1:
+        return ()
+    return (
+        f"network: {right:.0%} of the labelled examples are predicted rightly, and one class for all would be right on"
+        f" {most:.0%}; check that inputs come as in its training (natsel.models.inputs_of shows them: bytes become"
+        " numbers in [0, 1]) and that classes are numbered as its outputs",
+    )

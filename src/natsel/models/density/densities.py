@@ -16,6 +16,7 @@ from typing import Literal, Protocol, Self
 import torch
 from torch import Tensor
 
+from natsel.beliefs.arrays import as_tensor, check_numbers
 from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant, Prior
 from natsel.information.class_moments import Scatter
 from natsel.memory import chunked
@@ -91,11 +92,16 @@ class NeighbourDensity:
     normalise: bool = True
 
     def __post_init__(self) -> None:
-        if not self.k >= 1:
-            raise ValueError(f"k: expected a number of neighbours from 1 on, found {self.k}; 50 is usual")
+        if not isinstance(self.k, int) or self.k < 1:
+            raise ValueError(f"k: expected a number of neighbours from 1 on, found {self.k!r}; 50 is usual")
 
     def fit(self, features_N_D: Tensor, labels_N: Tensor, classes: int) -> "Neighbours":
         """Keep the features; with fewer than k of them, the farthest counts."""
+        features_N_D = as_tensor(features_N_D, "features_N_D")
+        if features_N_D.ndim != 2 or 0 in features_N_D.shape:
+            found = tuple(features_N_D.shape)
+            raise ValueError(f"features_N_D: expected points × features, found shape {found}; pass at least one point")
+        check_numbers(features_N_D, "features_N_D")
         return Neighbours(_directions(features_N_D) if self.normalise else features_N_D, self)
 
     def load(self, tensors: Mapping[str, Tensor]) -> "Neighbours":
@@ -114,16 +120,27 @@ class Neighbours:
     def log_density(self, features_N_D: Tensor) -> Tensor:
         """log q(z_n) of the k-nearest-neighbour estimate, N values."""
         count, width = self.features_T_D.shape
+        features_N_D = as_tensor(features_N_D, "features_N_D")
+        if features_N_D.ndim != 2 or features_N_D.shape[1] != width:
+            found = tuple(features_N_D.shape)
+            raise ValueError(
+                f"features_N_D: expected {width} features per point, found shape {found}; pass features of the network"
+                " that the density was fitted to"
+            )
+        check_numbers(features_N_D, "features_N_D")
         k = min(self.settings.k, count)
         volume = width / 2 * math.log(math.pi) - math.lgamma(width / 2 + 1)
-        held_T_D = self.features_T_D.double()
+        # Distances are roots of differences of squares, which cancel far from 0: all is measured from the middle.
+        middle_D = self.features_T_D.double().mean(0)
+        held_T_D = self.features_T_D.double() - middle_D
+        spread = held_T_D.square().sum(1).mean().sqrt().clamp_min(1e-100)
 
         def work(part: slice) -> Tensor:
             rows_n_D = features_N_D[part].to(held_T_D.device)
-            rows_n_D = (_directions(rows_n_D) if self.settings.normalise else rows_n_D).double()
+            rows_n_D = (_directions(rows_n_D) if self.settings.normalise else rows_n_D).double() - middle_D
             radius_n = torch.cdist(rows_n_D, held_T_D, compute_mode="use_mm_for_euclid_dist").kthvalue(k, 1).values
             # A copy has an infinite density: the smallest distance that products in float64 can tell stands for 0.
-            least_n = 1e-7 * rows_n_D.norm(dim=1).clamp(min=1.0)
+            least_n = 1e-7 * rows_n_D.norm(dim=1).maximum(spread)
             return math.log(k / count) - volume - width * torch.maximum(radius_n, least_n).log()
 
         return chunked(work, len(features_N_D), 8 * (2 * count + 2 * width), features_N_D.device)
@@ -138,4 +155,7 @@ class Neighbours:
 
 
 def _directions(features_n_D: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(features_n_D, dim=1)
+    rows_n_D = features_n_D.double()
+    length_n_1 = torch.linalg.vector_norm(rows_n_D, dim=1, keepdim=True)
+    directions_n_D: Tensor = rows_n_D / length_n_1.clamp_min(1e-100)
+    return directions_n_D.to(features_n_D.dtype)

@@ -231,9 +231,14 @@ def _layer(module: nn.Module, name: str | None) -> nn.Module:
 def _pixel_labels(examples: Examples, name: str) -> Tensor:
     """Labels (N, H, W) of which some are known."""
     labels = None if examples.labels is None else torch.as_tensor(np.asarray(examples.labels))
-    if labels is None or labels.ndim != 3 or labels.is_floating_point() or not bool((labels >= 0).any()):
+    if labels is None or labels.ndim != 3 or labels.is_floating_point():
         found = "none" if labels is None else f"shape {tuple(labels.shape)} of {labels.dtype}"
-        raise ValueError(f"{name}: expected one class per pixel, −1 where it is unknown, found labels {found}")
+        raise ValueError(
+            f"{name}: expected one class per pixel, −1 where it is unknown, found labels {found}; pass such"
+        )
+    if labels.numel() == 0 or int(labels.min()) < -1 or int(labels.max()) < 0:
+        found = f"{int(labels.min())} to {int(labels.max())}" if labels.numel() else "no pixel"
+        raise ValueError(f"{name}: expected classes from 0, −1 where one is unknown, found {found}; number them so")
     return labels.long()
 
 

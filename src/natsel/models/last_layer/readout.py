@@ -200,6 +200,9 @@ def last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[L
             " natsel.models.Gradients"
         )
     layer, features_n_D, own_n_C = last
+    if not isinstance(outputs_n_C, Tensor):
+        found = type(outputs_n_C).__name__
+        raise ValueError(f"network: expected a tensor of outputs, found {found}; wrap it so that it returns its logits")
     if features_n_D.ndim != 2 or not _same_predictions(outputs_n_C, own_n_C):
         raise ValueError(
             f"network: its outputs of shape {tuple(outputs_n_C.shape)} are not those of its last linear layer,"

@@ -9,6 +9,7 @@ validation and predictions see them as they are.  He et al. 2016.
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -42,8 +43,10 @@ class CropFlip:
     flip: bool = True
 
     def __post_init__(self) -> None:
-        if self.padding < 0:
-            raise ValueError(f"padding: cannot be negative (found {self.padding}); 4 is usual for 32×32 pictures")
+        if not isinstance(self.padding, Integral) or self.padding < 0:
+            raise ValueError(
+                f"padding: expected 0 or more pixels, found {self.padding!r}; 4 is usual for 32×32 pictures"
+            )
 
     def __call__(self, inputs_B: Tensor, generator: torch.Generator) -> Tensor:
         if inputs_B.ndim not in (3, 4):

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from natsel.models.dropout.mask_plan import mean_outputs
 from natsel.models.networks.architectures import ImageInput, Network, fresh, reproducible, seeded
 from natsel.models.networks.augmentation import Augmentation
 from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches, samples_per_epoch
-from natsel.models.networks.checkpoints import Checkpoint
+from natsel.models.networks.checkpoints import Checkpoint, text_of_code
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, on_device, reader_of, shapes_explained
 from natsel.models.networks.outputs import (
@@ -111,6 +112,18 @@ class Training:
     checkpoint: str | Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("batch", "epoch_samples", "max_epochs", "patience", "validation_draws"):
+            found = getattr(self, name)
+            if found is None and name in ("epoch_samples", "patience"):
+                continue
+            if not isinstance(found, Integral):
+                raise ValueError(f"{name}: expected a whole number, found {found!r}; the default is {_default(name)}")
+        for name in ("learning_rate", "weight_decay", "enough", "momentum", "warm_up"):
+            found = getattr(self, name)
+            if not isinstance(found, Real):
+                raise ValueError(f"{name}: expected a number, found {found!r}; the default is {_default(name)}")
+        if not isinstance(self.drops, tuple | list):
+            raise ValueError(f"drops: expected shares of the epochs such as (0.5, 0.8), found {self.drops!r}")
         for name in ("learning_rate", "batch", "epoch_samples", "max_epochs", "patience"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -322,6 +335,8 @@ def _checkpoint(
     device = learn.targets_N.device
     data = [tensor for part in (learn, check) if part is not None for tensor in (part.inputs_N, part.targets_N)]
     decided_by = [training, seeds, device.type, members.module, *data, *members.state]
+    own = (training.augmentation, training.penalty, training.batches)
+    decided_by += [text_of_code(part) for part in own if " at 0x" in repr(part)]  # functions of the user
     return Checkpoint(training.checkpoint, decided_by, members.state, kept, optimiser, generators, device)
 
 

@@ -28,6 +28,8 @@ from natsel.objectives.readings.batch_state import TakingState
 from natsel.objectives.readings.gaussian.gaussian_points import MOMENTS, Gaussian, known_from, moments_of
 from natsel.rounding import ROUNDING, TIE
 
+_FIRST = 256  # points that show how large gains are
+
 _FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")
 
 
@@ -44,14 +46,15 @@ class GaussianEIG(TakingState):
         self.spread_N = torch.zeros_like(self.noise_N)
         if isinstance(belief, GaussianSamples):
             variance_N_K, weights_K = belief.variance_N_K, belief.log_weights_K.exp()
-            log_noise_N = chunked(
-                lambda part: variance_N_K[part].double().log() @ weights_K,
-                len(belief),
-                24 * len(weights_K),
-                belief.device,
-            )
-            self.spread_N = (self.noise_N.log() - log_noise_N).clamp_min_(0)
-        self.largest = float((self.points.variance_N / self.noise_N).max())
+
+            def spread(part: slice) -> Tensor:
+                ratio_n_K = variance_N_K[part].double() / self.noise_N[part, None]
+                return (ratio_n_K - 1 - ratio_n_K.log()) @ weights_K  # 0 without rounding where draws agree
+
+            self.spread_N = chunked(spread, len(belief), 40 * len(weights_K), belief.device).clamp_min_(0)
+        # Ceilings may be far above all variances, the largest of the first ones that will be looked at is not.
+        first_n = (self.points.variance_N / self.noise_N).topk(min(_FIRST, len(self.noise_N))).indices
+        self.largest = float((self.points.variances(first_n) / self.noise_N[first_n]).max())
 
     @property
     def warnings(self) -> tuple[str, ...]:

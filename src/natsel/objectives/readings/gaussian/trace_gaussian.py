@@ -24,7 +24,7 @@ from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures
 from natsel.capabilities import Capability, State
-from natsel.information.conditioning.conditioned_features import SHARP
+from natsel.information.conditioning.conditioned_features import SHARP, refuse_no_noise
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.objective import Argument, Bound
 from natsel.objectives.reading import Context, PairFacts, serves
@@ -37,6 +37,7 @@ from natsel.rounding import TIE
 
 # Of eps √D ‖x‖ ‖y‖: no inner product of D numbers is off by more, by six times its standard error.
 _ROUNDING = 2.0
+_MOST = 1e30  # of the longest features: products of them have their place in float32
 # Points dropped between two factorisations of what is left: their inverse is otherwise changed by differences.
 _DOWNDATES = 16
 # Up to so many points are left, their inverse is made afresh each time where noise is next to nothing.
@@ -59,6 +60,7 @@ class GaussianTrace(BatchState):
         # ½ tr(C P) of the targets: all that is uncertain about them.
         self.available = 0.5 * float(self.start.told_D_E.square().sum())
         self.length_N = self._per_point(lambda part: self._features(part).square().sum(1).sqrt())
+        refuse_no_noise(float((self.length_N.square() / self.noise_N).max()))
         self.taken: list[int] = []
         self._left: _Left | None = None
         self._restart()
@@ -143,10 +145,22 @@ class GaussianTrace(BatchState):
     def _follow(self, p_D: Tensor, q_D: Tensor, told: float) -> None:
         """Let all points follow one that was taken; p and q are over √d, and `told` is c over d."""
         features, dtype = self.features_N_D, self.features_N_D.dtype
+        # Directions of length one: they and their products have their place in float32 whatever the unit of a label.
+        p, q = float(p_D.norm()), float(q_D.norm())
+        unit_2_D = torch.stack([p_D / p if p > 0 else p_D, q_D / q if q > 0 else q_D])
+        if dtype == torch.float32 and not (
+            torch.get_float32_matmul_precision() == "highest" and float(self.length_N.max()) < _MOST
+        ):
+            dtype = torch.float64
         # Rows, transposed for the product: columns would take it five times as long.
-        a_N, b_N = (features @ torch.stack([p_D, q_D]).to(dtype).T).double().unbind(1)
+        if dtype == features.dtype:
+            along_N_2 = features @ unit_2_D.to(dtype).T
+        else:
+            along_N_2 = self._per_point(lambda part: self._features(part) @ unit_2_D.T)
+        a_N, b_N = along_N_2[:, 0].double() * p, along_N_2[:, 1].double() * q
         unsure_N = self.length_N * (_ROUNDING * torch.finfo(dtype).eps * features.shape[1] ** 0.5)
-        a_error_N, b_error_N = unsure_N * p_D.norm(), unsure_N.mul_(q_D.norm())
+        unsure_N.add_(features.shape[1] * torch.finfo(dtype).tiny)  # products too small are lost
+        a_error_N, b_error_N = unsure_N * p, unsure_N.mul_(q)
         square_error_N = (2 * a_N.abs() + a_error_N).mul_(a_error_N)
         self.variance_error_N += square_error_N
         self.told_error_N += square_error_N.mul_(told)
