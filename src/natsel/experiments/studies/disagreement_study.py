@@ -25,6 +25,7 @@ import numpy as np
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
+from natsel.experiments.studies.picture_training import picture_training
 from natsel.experiments.studies.units import Array, Tell, Units
 from natsel.seeds import derive
 
@@ -85,7 +86,7 @@ def _trained_logits(settings: Mapping[str, Any], seed: int, device: str | None) 
         change: changed_pictures(test.inputs, change, settings["seed"]) for change in settings["shifts"]
     }
     module = fresh(lambda: _network(settings, data), seed)
-    train(module, learn, training=_training(settings, on.type), seed=seed, device=on)
+    train(module, learn, training=picture_training(settings, settings["augmentation"], on.type), seed=seed, device=on)
     found = {f"{where}/labels": test.labels for where in pictures} | {"validation/labels": validation.labels}
     for where, inputs in pictures.items():
         found[f"{where}/logits"] = predict([module], inputs, on)[:, 0].float().cpu().numpy()
@@ -100,25 +101,6 @@ def _network(settings: Mapping[str, Any], data: Any) -> Any:
     if kind != "lenet":
         options |= {"widening" if kind == "wide-resnet" else "width": settings["width"]}
     return getattr(models, kind.replace("-", "_"))(classes=data.train.n_classes, **options)
-
-
-def _training(settings: Mapping[str, Any], device: str) -> Any:
-    from natsel.models import CropFlip, Training
-
-    return Training(
-        learning_rate=settings["learning_rate"],
-        weight_decay=5e-4,
-        batch=settings["batch"],
-        max_epochs=settings["epochs"],
-        patience=None,
-        keep="last",
-        enough=0.0,
-        optimiser="sgd",
-        nesterov=True,
-        schedule="one-cycle",
-        augmentation=CropFlip() if settings["augmentation"] else None,
-        precision="bfloat16" if device == "cuda" else "float32",
-    )
 
 
 def _measured(members: list[Arrays], where: str) -> dict[str, Any]:

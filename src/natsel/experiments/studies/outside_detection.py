@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from natsel.containers import atomically
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
+from natsel.experiments.studies.picture_training import picture_training
 from natsel.experiments.studies.units import Units
 from natsel.seeds import derive
 
@@ -61,13 +61,10 @@ def run(
 ) -> dict[str, Any]:
     """AUROC of every score against every set, for each network and trial."""
     units = Units(folder, fresh)
-    if fresh:
-        for path in units.folder.glob("*.npz"):
-            path.unlink()
     rows = []
     for network in settings["networks"]:
         for trial in range(settings["trials"]):
-            compare = partial(_compared, settings, network, trial, device, units.folder, tell)
+            compare = partial(_compared, settings, network, trial, device, units, tell)
             rows.append(units.measured(f"{network}-{trial}", compare))
             against = ", ".join(f"{name} {rows[-1]['auroc'][DENSITY][name]:.3f}" for name in settings["outside"])
             tell(f"{network}, trial {trial}: accuracy {rows[-1]['accuracy']:.3f}; density against {against}")
@@ -75,23 +72,19 @@ def run(
 
 
 def _compared(
-    settings: Mapping[str, Any], network: str, trial: int, device: str | None, folder: Path, tell: Tell
+    settings: Mapping[str, Any], network: str, trial: int, device: str | None, units: Units, tell: Tell
 ) -> dict[str, Any]:
     """One trial of one network: all scores against all sets."""
     from natsel.evaluation import auroc, calibration_error
 
     names = [f"member-{number}" for number in range(settings["members"])]
     names += ["dropout", "random-features", "centroids"] if settings["baselines"] else []
-    outputs: dict[str, Arrays] = {}
-    for name in names:
-        path = folder / f"{network}-{trial}-{name}.npz"
-        if not path.is_file():
-            tell(f"{network}, trial {trial}: training {name}")
-            found = _measured(settings, network, name, derive(settings["seed"], network, trial, name), device)
-            with atomically(path) as place, place.open("wb") as stream:
-                np.savez(stream, **found)  # type: ignore[arg-type]
-        with np.load(path, allow_pickle=False) as held:
-            outputs[name] = dict(held)
+
+    def trained(name: str) -> Arrays:
+        tell(f"{network}, trial {trial}: training {name}")
+        return _measured(settings, network, name, derive(settings["seed"], network, trial, name), device)
+
+    outputs = {name: units.arrays(f"{network}-{trial}-{name}", partial(trained, name)) for name in names}
     members = [outputs[name] for name in names if name.startswith("member")]
     sets = ["test", *settings["outside"]]
     scores = {which: _scores(which, members, outputs) for which in sets}
@@ -146,7 +139,8 @@ def _measured(settings: Mapping[str, Any], network: str, name: str, seed: int, d
     made = partial(_network, settings, network, name, data)
     # What centroids see is no input of a linear layer, so that it is named: the output of the last layer but one.
     features = str(len(made()) - 2) if name == "centroids" else None
-    model = DDU(made, features, training=_training(settings, device), device=device)
+    training = picture_training(settings, settings["set"] == "cifar10", device)
+    model = DDU(made, features, training=training, device=device)
     model.fit(_bare(train), _bare(validation), seed=seed)
     found: Arrays = {"seconds/training": _array(time.perf_counter() - began)}
     module, on = model.module, model.device
@@ -365,27 +359,6 @@ def _network(settings: Mapping[str, Any], network: str, name: str, data: Any) ->
     if name == "random-features":
         return with_outputs(made, RandomFeatureOutputs(width, classes))
     return with_outputs(made, CentroidOutputs(width, classes)) if name == "centroids" else made
-
-
-def _training(settings: Mapping[str, Any], device: str | None) -> Any:
-    from natsel.models import CropFlip, Training
-    from natsel.models.networks.inputs import as_device
-
-    photographs = settings["set"] == "cifar10"
-    return Training(
-        learning_rate=settings["learning_rate"],
-        weight_decay=5e-4,
-        batch=settings["batch"],
-        max_epochs=settings["epochs"],
-        patience=None,
-        keep="last",
-        enough=0.0,
-        optimiser="sgd",
-        nesterov=True,
-        schedule="one-cycle",
-        augmentation=CropFlip() if photographs else None,
-        precision="bfloat16" if as_device(device).type == "cuda" else "float32",
-    )
 
 
 def _human(test: Any, data: Any) -> Arrays:
