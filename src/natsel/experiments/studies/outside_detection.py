@@ -162,6 +162,7 @@ def _measured(settings: Mapping[str, Any], network: str, name: str, seed: int, d
         }
         classes = data.train.n_classes
         densities = {key: fit.fit(features_T_D, labels_T, classes) for key, fit in fits.items()}
+        densities[DENSITY].log_density(features_T_D[:1000])  # the first call of all is slower
         _wait(on)
         began = time.perf_counter()
         GaussianDensity().fit(features_T_D, labels_T, classes)
@@ -285,10 +286,11 @@ def _claims_photographs(network: str, rows: list[dict[str, Any]], findings: Mapp
             ),
             ClaimVerdict(
                 "C2",
-                f"{network}: density costs less than {findings['members']} forward passes",
-                one < all_of_them,
-                f"{one:.3f} s against {all_of_them:.3f} s for the test set; fit of the density"
-                f" {np.median([each['fit'] for each in seconds]):.3f} s",
+                f"{network}: density costs 1.25 forward passes or less, where {findings['members']} members cost"
+                f" {findings['members']}",
+                one <= 1.25 * all_of_them / findings["members"],
+                f"{one:.3f} s against {all_of_them:.3f} s for the test set, {one / all_of_them:.3f} of it; fit of the"
+                f" density {np.median([each['fit'] for each in seconds]):.3f} s",
             ),
         ]
     if "human" in rows[0]:
