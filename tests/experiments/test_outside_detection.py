@@ -14,7 +14,7 @@ from natsel.experiments.studies import outside_detection as study
 TINY = {
     **{"set": "mnist", "networks": ["lenet"], "outside": ["uniform-noise", "blur-5"], "spectral": 3.0, "width": 4},
     **{"train": 300, "validation": 100, "test": 120, "epochs": 2, "batch": 32, "learning_rate": 0.02, "members": 2},
-    **{"trials": 1, "baselines": False, "seed": 0},
+    **{"trials": 1, "baselines": 0, "seed": 0},
 }
 
 
@@ -97,6 +97,6 @@ def test_recipes_are_whole_and_mistakes_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_every_baseline_is_measured(tmp_path):
-    settings = TINY | {"networks": ["resnet18-spectral"], "baselines": True, "members": 1, "epochs": 1, "set": "mnist"}
+    settings = TINY | {"networks": ["resnet18-spectral"], "baselines": 1, "members": 1, "epochs": 1, "set": "mnist"}
     (row,) = study.run(settings, tmp_path, device="cpu")["rows"]
     assert {"dropout entropy", "random-features information", "centroids"} <= set(row["auroc"])

@@ -92,6 +92,17 @@ def test_crops_and_flips_are_those_of_padded_pictures():
         change(torch.zeros(4, 3), torch.Generator())
 
 
+@pytest.mark.parametrize("shape", [(6, 7), (6, 7, 3), (3, 6, 7)])
+def test_holes_cover_one_square_of_each_picture(shape):
+    pictures = torch.ones(200, *shape)
+    holes = CropFlip(0, flip=False, hole=3)(pictures, torch.Generator().manual_seed(0)) == 0
+    holes = holes.any(1) if shape == (3, 6, 7) else holes.any(3) if len(shape) == 3 else holes
+    assert (holes.flatten(1).sum(1) == 9).all()
+    assert (holes.any(2).sum(1) == 3).all()
+    assert (holes.any(1).sum(1) == 3).all()
+    assert holes.any(0).all()  # every pixel is covered now and then
+
+
 def test_augmentation_is_decided_by_the_seed_and_seen_by_training_steps_alone():
     network, seen = nn.Sequential(nn.Flatten(), nn.Linear(8 * 8 * 3, 3)), {True: [], False: []}
     network.register_forward_pre_hook(lambda module, given: seen[module.training].append(given[0]))

@@ -41,7 +41,13 @@ STUDIES = {
     "outside-detection": Study(
         "outside_detection",
         _counts("width validation test epochs batch members trials")
-        | {"train": whole(0), "seed": whole(0), "spectral": number(0), "learning_rate": number(0), "baselines": flag}
+        | {
+            "train": whole(0),
+            "seed": whole(0),
+            "spectral": number(0),
+            "learning_rate": number(0),
+            "baselines": whole(0),
+        }
         | {
             "set": one_of("dirty-mnist", "mnist", "cifar10"),
             "networks": each(one_of(*_NETWORKS)),

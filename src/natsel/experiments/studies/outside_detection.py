@@ -5,7 +5,7 @@
     of the first member      entropy, energy, largest logit, densities of features (per class, shared, neighbours),
                              draws of the last layer (Laplace)
     of all members           entropy and mutual information of the ensemble
-    of networks of their own dropout; random features (as SNGP); centroids (as DUQ)
+    of networks of their own dropout; random features (as SNGP); centroids (as DUQ): in the first `baselines` trials
 
 Dirty-MNIST knows which test digits are ambiguous, CIFAR-10H how people voted on each test picture: what a score says is
 compared with that. The outputs of every trained network are kept in the folder.
@@ -78,7 +78,7 @@ def _compared(
     from natsel.evaluation import auroc, calibration_error
 
     names = [f"member-{number}" for number in range(settings["members"])]
-    names += ["dropout", "random-features", "centroids"] if settings["baselines"] else []
+    names += ["dropout", "random-features", "centroids"] if trial < settings["baselines"] else []
 
     def trained(name: str) -> Arrays:
         tell(f"{network}, trial {trial}: training {name}")
@@ -322,7 +322,8 @@ def sections(findings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         if "ambiguous" in rows[0]:
             head.append("ambiguous digits")
             for line, score in zip(cells, scores, strict=True):
-                line.append(f"{100 * np.mean([row['ambiguous'][score] for row in rows]):.2f}")
+                found = [row["ambiguous"][score] for row in rows if score in row["ambiguous"]]
+                line.append(f"{100 * np.mean(found):.2f}")
         body = table(head, cells, f"AUROC in %, {len(rows)} trials (standard errors)")
         accuracy = " ".join(f"{100 * row['accuracy']:.2f} %" for row in rows)
         ece = " ".join(f"{100 * row['ece']:.2f} %" for row in rows)
@@ -430,6 +431,6 @@ def _mean(rows: list[dict[str, Any]], kind: str, score: str, name: str) -> float
 
 
 def _cell(rows: list[dict[str, Any]], kind: str, score: str, name: str) -> str:
-    values = 100 * np.array([row[kind][score][name] for row in rows])
+    values = 100 * np.array([row[kind][score][name] for row in rows if score in row[kind]])  # baselines: fewer trials
     error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""
     return f"{values.mean():.2f}{error}"

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def picture_training(settings: Mapping[str, Any], augmented: bool, device: str | None) -> Any:
-    """Stochastic gradient descent with the settings of a study; `augmented`: pictures are cropped and flipped.
+    """Stochastic gradient descent with the settings of a study; `augmented`: cropped, flipped, with holes.
 
     >>> picture_training({"learning_rate": 0.1, "batch": 128, "epochs": 5}, False, "cpu").schedule
     'one-cycle'
@@ -24,6 +24,6 @@ def picture_training(settings: Mapping[str, Any], augmented: bool, device: str |
         optimiser="sgd",
         nesterov=True,
         schedule="one-cycle",
-        augmentation=CropFlip() if augmented else None,
+        augmentation=CropFlip(hole=8) if augmented else None,
         precision="bfloat16" if as_device(device).type == "cuda" else "float32",
     )

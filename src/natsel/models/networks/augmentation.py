@@ -1,11 +1,12 @@
-"""Pictures that are changed at random before a training step: shifted, and mirrored.
+"""Pictures that are changed at random before a training step: shifted, mirrored, and partly covered.
 
     crop    the picture with `padding` pixels of 0 around it, cut out at a random place in its own size
     flip    left and right exchanged, with probability ½
+    hole    a square of `hole` × `hole` pixels set to 0, wholly inside the picture, at a random place
 
 All pictures of a step are changed at once, where they are. Random numbers come from a generator on that device, which
 the training loop has from its seed. Only training steps see changed pictures: losses that a source of batches looks at,
-validation and predictions see them as they are.  He et al. 2016.
+validation and predictions see them as they are.  He et al. 2016; holes: DeVries and Taylor 2017.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Augmentation(Protocol):
 
 @dataclass(frozen=True)
 class CropFlip:
-    """Random crops of padded pictures, and horizontal flips.
+    """Random crops of padded pictures, horizontal flips, and holes where `hole` is above 0.
 
     Pictures are (n, H, W), or have their channels last where the last axis has at most 4 entries, else first.
 
@@ -41,12 +42,15 @@ class CropFlip:
 
     padding: int = 4
     flip: bool = True
+    hole: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.padding, Integral) or self.padding < 0:
-            raise ValueError(
-                f"padding: expected 0 or more pixels, found {self.padding!r}; 4 is usual for 32×32 pictures"
-            )
+        for name, usual in (("padding", 4), ("hole", 8)):
+            found = getattr(self, name)
+            if not isinstance(found, Integral) or found < 0:
+                raise ValueError(
+                    f"{name}: expected 0 or more pixels, found {found!r}; {usual} is usual for 32×32 pictures"
+                )
 
     def __call__(self, inputs_B: Tensor, generator: torch.Generator) -> Tensor:
         if inputs_B.ndim not in (3, 4):
@@ -68,4 +72,12 @@ class CropFlip:
         padded_B = F.pad(pictures_B_H_W, around)
         examples_B = torch.arange(count, device=device)[:, None, None]
         found_B = padded_B[examples_B, rows_B_H[:, :, None], columns_B_W[:, None, :]]
+        if self.hole:
+            inside = []
+            for size in (height, width):
+                starts_B_1 = torch.randint(max(size - self.hole, 0) + 1, (count, 1), generator=generator, device=device)
+                from_start_B_S = torch.arange(size, device=device) - starts_B_1
+                inside.append((from_start_B_S >= 0) & (from_start_B_S < self.hole))
+            covered_B_H_W = inside[0][:, :, None] & inside[1][:, None, :]
+            found_B = found_B.masked_fill(covered_B_H_W[..., None] if found_B.ndim == 4 else covered_B_H_W, 0)
         return found_B.permute(0, 3, 1, 2) if channels_first else found_B
