@@ -8,11 +8,11 @@ from torch import nn
 from natsel.beliefs import CategoricalSamples, GaussianSamples
 from natsel.data import Examples
 from natsel.memory import memory_budget
-from natsel.models import Deterministic, Ensemble, Training, mlp
+from natsel.models import Deterministic, Ensemble, Training, mlp, resnet18
 from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks import ensemble
 from natsel.models.networks.architectures import fresh, mnist_cnn
-from natsel.models.networks.prediction import bytes_of, predict
+from natsel.models.networks.prediction import bytes_per_point, predict
 from natsel.models.networks.training import train
 from natsel.models.protocol import Model
 
@@ -235,4 +235,11 @@ def test_predictions_leave_modes_alone_and_use_no_dropout():
 
 def test_memory_is_counted_by_what_operations_return():
     network = nn.Sequential(nn.Linear(2, 100), nn.ReLU(), nn.Linear(100, 1))
-    assert bytes_of(lambda: network(torch.zeros(1, 2))) >= 4 * (100 + 100 + 1)
+    assert bytes_per_point(network, torch.zeros(1, 2)) == 4 * (100 + 100 + 1)
+
+
+def test_memory_per_point_leaves_out_weights_that_a_layer_computes():
+    network = resnet18(in_channels=1, shape=(8, 8), width=4)
+    normalised = resnet18(in_channels=1, shape=(8, 8), width=4, spectral=3.0).eval()
+    pictures = torch.zeros(1, 8, 8)
+    assert bytes_per_point(normalised, pictures) == bytes_per_point(network.eval(), pictures)

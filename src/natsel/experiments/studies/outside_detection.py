@@ -168,6 +168,7 @@ def _measured(settings: Mapping[str, Any], network: str, name: str, seed: int, d
         GaussianDensity().fit(features_T_D, labels_T, classes)
         _wait(on)
         found["seconds/fit"] = _array(time.perf_counter() - began)
+    if name in ("member-0", "random-features"):
         layer = LastLayer.around(module, _bare(train), structure="kronecker", device=on)
     for which, inputs in sets.items():
         if name == "dropout":
@@ -175,7 +176,6 @@ def _measured(settings: Mapping[str, Any], network: str, name: str, seed: int, d
             found |= _of_draws(which, name, draws)
             continue
         if name == "random-features":
-            layer = LastLayer.around(module, _bare(train), structure="kronecker", device=on)
             found |= _of_draws(which, name, layer.draws(inputs, 50))
             continue
         _wait(on)

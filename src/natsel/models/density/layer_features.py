@@ -14,7 +14,7 @@ from natsel.memory import chunked
 from natsel.models.last_layer.readout import last_linear
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import reader_of, shapes_explained
-from natsel.models.networks.prediction import bytes_of, check_outputs
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point, check_outputs
 from natsel.models.protocol import Progress
 
 
@@ -58,8 +58,8 @@ def features_and_logits(
             first = read(slice(0, 1))
             with shapes_explained(module, first):
                 classes = check_outputs(module, first)
-                bytes_each = bytes_of(lambda: module(first.clone()))
-            both_N = chunked(work, len(inputs), bytes_each, device)
+                bytes_each = bytes_per_point(module, first)
+            both_N = chunked(work, len(inputs), bytes_each, device, at_least=POINTS_AT_A_TIME)
     finally:
         hook.remove()
     return both_N[:, :-classes], both_N[:, -classes:]

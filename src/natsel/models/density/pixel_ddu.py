@@ -31,7 +31,7 @@ from natsel.models.networks.architectures import Network, copied
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
-from natsel.models.networks.prediction import bytes_of
+from natsel.models.networks.prediction import bytes_per_point
 from natsel.models.networks.training import fresh_to_train, only_module
 from natsel.models.protocol import Progress
 
@@ -183,7 +183,7 @@ class PixelDDU:
                 read = reader_of(module, pictures, self.device)
                 first = read(slice(0, 1))
                 with shapes_explained(module, first):
-                    bytes_each = bytes_of(lambda: module(first.clone()))
+                    bytes_each = bytes_per_point(module, first)
                 # Densities are computed in float64, a copy of the features at a time.
                 features, logits = _both(seen, module(first.clone()))
                 bytes_each += 3 * 8 * (features.numel() + logits.numel())

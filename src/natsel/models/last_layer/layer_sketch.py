@@ -23,7 +23,7 @@ from natsel.models.last_layer.readout import LinearLayer, seen_by_weights
 from natsel.models.last_layer.sketch import Sketch
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import reader_of
-from natsel.models.networks.prediction import bytes_of, check_outputs
+from natsel.models.networks.prediction import bytes_per_point, check_outputs
 from natsel.models.protocol import Progress
 
 
@@ -51,7 +51,8 @@ def layer_sketch_rows(
         read = reader_of(module, inputs, device)
         first = read(slice(0, 1))
         with torch.no_grad():
-            forward = bytes_of(lambda: check_outputs(module, first))
+            check_outputs(module, first)
+            forward = bytes_per_point(module, first)
 
         def work(part: slice) -> Tensor:
             inputs_l, outputs_l, outputs_n_C = _traced(module, layers, read(part))

@@ -21,7 +21,7 @@ from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import reader_of, shapes_explained
 from natsel.models.networks.ntk import ScaledLinear
 from natsel.models.networks.outputs import Outputs
-from natsel.models.networks.prediction import bytes_of
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_of
 
@@ -98,7 +98,7 @@ def readout_of_module(module: nn.Module, inputs: Any, device: torch.device) -> R
 
         try:
             with torch.no_grad(), evaluating(module):
-                return chunked(work, len(inputs), bytes_each, device)
+                return chunked(work, len(inputs), bytes_each, device, at_least=POINTS_AT_A_TIME)
         finally:
             hook.remove()
 
@@ -190,7 +190,7 @@ def last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[L
         with torch.no_grad(), evaluating(module), shapes_explained(module, inputs_2):
             outputs_n_C = module(inputs_2.clone())
             last = calls[-1] if calls else None
-            bytes_each = bytes_of(lambda: module(inputs_2[:1].clone()))
+            bytes_each = bytes_per_point(module, inputs_2[:1])
     finally:
         for hook in hooks:
             hook.remove()

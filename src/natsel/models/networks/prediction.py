@@ -1,6 +1,7 @@
 """Outputs of trained networks, in chunks that keep to the memory budget.
 
-The memory for one point is measured: the bytes of the outputs of every operation of one forward pass, added up.
+The memory for one point is measured: the bytes of the outputs of every operation of a forward pass, added up, by which
+two points need more than one. What does not grow with the points, such as weights that a layer computes, is left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +15,9 @@ from natsel.memory import chunked
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
 from natsel.models.protocol import Progress
+
+POINTS_AT_A_TIME = 64
+"""How many points a forward pass has at least, where they keep to the memory budget."""
 
 
 def predict(
@@ -45,13 +49,13 @@ def predict(
     with evaluating(*modules), torch.no_grad():
         first = read(slice(0, 1))
         widths: set[int] = set()
-        bytes_each = bytes_of(lambda: widths.add(check_outputs(modules[0], first)))
-        widths.update(check_outputs(module, first) for module in modules[1:])
+        widths.update(check_outputs(module, first) for module in modules)
+        bytes_each = bytes_per_point(modules[0], first)
         if len(widths) > 1:
             raise ValueError(
                 f"networks: found {' and '.join(map(str, sorted(widths)))} outputs; give all members the same classes"
             )
-        return chunked(work, count, bytes_each, device)
+        return chunked(work, count, bytes_each, device, at_least=POINTS_AT_A_TIME)
 
 
 def check_outputs(module: nn.Module, inputs_n: Tensor) -> int:
@@ -75,16 +79,21 @@ def _kind_of(outputs: Any) -> str:
     return str(tuple(outputs.shape)) if isinstance(outputs, Tensor) else type(outputs).__name__
 
 
-def bytes_of(work: Callable[[], object]) -> int:
-    """The bytes of all tensors that torch's functions return during some work, an upper bound of what it holds.
+def bytes_per_point(forward: Callable[[Tensor], object], inputs_1: Tensor, axis: int = 0) -> int:
+    """The bytes of all tensors that torch's functions return for one point more, an upper bound of what it needs.
 
-    >>> bytes_of(lambda: torch.zeros(4) + torch.ones(2, 1))
-    56
+    `inputs_1` has one point along `axis`.
+
+    >>> bytes_per_point(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), torch.zeros(1, 2))
+    24
     """
-    counted = _Counted()
-    with counted:
-        work()
-    return counted.bytes
+    found = []
+    for inputs_n in (inputs_1.clone(), torch.cat([inputs_1, inputs_1], axis)):  # a module may work in place
+        counted = _Counted()
+        with counted:
+            forward(inputs_n)
+        found.append(counted.bytes)
+    return max(1, found[1] - found[0])
 
 
 class _Counted(TorchFunctionMode):

@@ -49,7 +49,7 @@ from natsel.models.networks.outputs import (
     outputs_of_trained,
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
-from natsel.models.networks.prediction import bytes_of, check_outputs, predict
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point, check_outputs, predict
 from natsel.models.networks.schedules import SCHEDULES, changes_within_epochs, rate_factor
 from natsel.models.networks.spectral_norm import find_input_sizes
 from natsel.models.protocol import Model, Progress
@@ -524,7 +524,7 @@ def _prepared(
     members.mode(False)
     with torch.no_grad(), shapes_explained(members.module, inputs_1):
         shape = members.forward(one_M).shape
-        bytes_each = members.count * bytes_of(lambda: members.forward(one_M))
+        bytes_each = members.count * bytes_per_point(members.forward, one_M, 1)
     if len(shape) != 3:
         raise ValueError(
             f"network: expected outputs of shape (points, classes), found {tuple(shape[1:])} for one point;"
@@ -533,7 +533,8 @@ def _prepared(
     outputs.check(shape[-1], examples.labels, name)
     if name == "labelled":
         check_classes(shape[-1], examples)
-    return _Prepared(inputs_N, convert, outputs.targets(examples.labels, device), rows_per_chunk(bytes_each, device))
+    size = rows_per_chunk(bytes_each, device, at_least=POINTS_AT_A_TIME)
+    return _Prepared(inputs_N, convert, outputs.targets(examples.labels, device), size)
 
 
 def _optimiser(parameters: list[Tensor], training: Training) -> torch.optim.Optimizer:
