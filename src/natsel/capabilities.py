@@ -226,8 +226,8 @@ class LocatedState(State, Protocol):
 class ManyDistancesState(LocatedState, Protocol):
     """MANY_DISTANCES: tells distances to several points in one pass."""
 
-    def distances_to(self, positions: Tensor) -> Tensor:
-        """Squared distances of all points to each of some, [positions, N]."""
+    def distances_to(self, positions: Tensor, out: Tensor | None = None) -> Tensor:
+        """Squared distances of all points to each of some, [positions, N], written to `out` where there is one."""
         ...
 
 

@@ -92,3 +92,12 @@ def test_moment_matching_on_the_edges():
     assert moment_matched_entropy(half, half).dtype == torch.float32
     with pytest.raises(ValueError, match="log_weights_K"):
         moment_matched_entropy(half, half, torch.zeros(3))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 0.1, 1.0, 99.0, 101.0, 1e6])
+def test_both_routes_to_a_log_determinant_agree(scale):
+    rows_B_D = torch.randn(7, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    rows_B_D *= scale / rows_B_D.norm(dim=1).max()
+    rows_B_D[3] = rows_B_D[2]
+    expected = 0.5 * torch.log1p(torch.linalg.svdvals(rows_B_D).square()).sum()
+    torch.testing.assert_close(log_det_gain(rows_B_D, 1.0), expected, rtol=1e-11, atol=0)

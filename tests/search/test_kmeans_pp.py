@@ -206,9 +206,10 @@ class Looked(Places):
         super().__init__(place_N_D)
         self.looks, self.asked = [], []
 
-    def distances_to(self, positions):
+    def distances_to(self, positions, out=None):
         self.looks.append(positions.tolist())
-        return torch.stack([super(Looked, self).distances(position) for position in positions.tolist()])
+        found = torch.stack([super(Looked, self).distances(position) for position in positions.tolist()])
+        return found if out is None else out.copy_(found)
 
     def distances(self, position):
         self.asked.append(position)

@@ -108,10 +108,15 @@ def gaussian_expected_surprisal(
     return 0.5 * (log_det + shift @ inverse @ shift + (inverse * spread).sum())
 
 
+# Var f / noise of the point that has most: up to here a Cholesky factor loses less than six digits.
+_WELL_BEHAVED = 1e4
+
+
 def log_det_gain(features_B_D: Tensor, noise: Tensor | float) -> Tensor:
     """½ ln det(I + Φ Φᵀ/σ²): what B labels with noise variance σ² tell about w ~ N(0, I).
 
-    σ² is one number or one per label. From singular values, as Σ ½ ln(1 + s²): tiny gains keep their digits.
+    σ² is one number or one per label. From singular values, as Σ ½ ln(1 + s²): tiny gains keep their digits. From a
+    Cholesky factor, several times as quick, where gains are neither tiny nor noise next to nothing.
     docs/theory/epig-jepig.md, 2.
 
     >>> log_det_gain(torch.eye(2), noise=1.0)
@@ -121,7 +126,15 @@ def log_det_gain(features_B_D: Tensor, noise: Tensor | float) -> Tensor:
     noise_B = torch.as_tensor(noise, dtype=features_B_D.dtype, device=features_B_D.device)
     if not bool((noise_B > 0).all()):
         raise ValueError(f"noise: expected positive variances, found {noise}; without noise the gain is infinite")
-    singular = torch.linalg.svdvals(features_B_D / noise_B.sqrt()[..., None])
+    rows_B_D = features_B_D / noise_B.sqrt()[..., None]
+    own_B = rows_B_D.square().sum(-1)
+    if own_B.numel() and float(own_B.max()) <= _WELL_BEHAVED and float(own_B.sum(-1).min()) >= 1:
+        short_S_L = rows_B_D if rows_B_D.shape[-2] <= rows_B_D.shape[-1] else rows_B_D.mT
+        inner_S_S = short_S_L @ short_S_L.mT
+        inner_S_S.diagonal(dim1=-2, dim2=-1).add_(1)
+        gain: Tensor = torch.linalg.cholesky(inner_S_S).diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return gain
+    singular = torch.linalg.svdvals(rows_B_D)
     return 0.5 * torch.log1p(singular.square()).sum(-1)
 
 

@@ -74,7 +74,7 @@ class Nearest:
         found_N = found_N.where((found_N > far_N.mul_(ROUNDING)) & self.allowed_N, 0.0)
         if self.begun:
             self.owner_N.masked_fill_(found_N < self.distance_N * (1 - AS_NEAR), self.n_owners)
-            self.distance_N = torch.minimum(self.distance_N, found_N)
+            torch.minimum(self.distance_N, found_N, out=self.distance_N)
         else:
             self.distance_N = found_N
         self.n_owners += 1
@@ -119,20 +119,27 @@ class _Ahead:
 
     def __init__(self, state: LocatedState, soon: Soon | None) -> None:
         self.state, self.soon = state, soon
-        self.known: dict[int, Tensor] = {}
+        self.known: dict[int, int] = {}
+        """The row of `table_m_N` that holds the distances to a point."""
+        self.table_m_N: Tensor | None = None  # one piece of memory for all passes
 
     def distances(self, position: int, likely_N: Tensor) -> Tensor:
-        """Squared distances of all points to one that has just been picked by these distances."""
+        """Squared distances of all points to one that has just been picked by these distances; not to be changed."""
         size = max(1, min(_TOGETHER, memory_budget() // (64 * len(likely_N))))
         if position not in self.known and self.soon is not None and size > 1 and has_many_distances(self.state):
-            # Those that were not picked yet, few and each by itself: as parts of a pass they would keep all of it.
-            self.known = {other: far_N.clone() for other, far_N in list(self.known.items())[-(size // 2) :]}
+            if self.table_m_N is None:
+                self.table_m_N = likely_N.new_empty(size, len(likely_N), dtype=torch.float64)
+            kept = list(self.known)[-(size // 2) :]  # not picked yet; they move to the first rows, in their order
+            for row, other in enumerate(kept):
+                if row != self.known[other]:
+                    self.table_m_N[row] = self.table_m_N[self.known[other]]
             soon = self.soon(likely_N, 2 * size).tolist()
-            new = [position, *(other for other in soon if other != position and other not in self.known)]
-            wanted = torch.tensor(new[: size - len(self.known)])
-            self.known.update(zip(wanted.tolist(), self.state.distances_to(wanted), strict=True))
-        found = self.known.pop(position, None)
-        return (self.state.distances(position) if found is None else found).double()
+            new = [position, *(other for other in soon if other != position and other not in kept)][: size - len(kept)]
+            self.state.distances_to(torch.tensor(new), out=self.table_m_N[len(kept) : len(kept) + len(new)])
+            self.known = {other: row for row, other in enumerate([*kept, *new])}
+        if self.table_m_N is not None and position in self.known:
+            return self.table_m_N[self.known.pop(position)]
+        return self.state.distances(position).double()
 
 
 def farthest_points(

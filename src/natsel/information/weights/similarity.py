@@ -152,11 +152,11 @@ class Kernel:
         """
         return self.distances_to(torch.tensor([position]), own_N)[0]
 
-    def distances_to(self, positions: Tensor, own_N: Tensor | None = None) -> Tensor:
+    def distances_to(self, positions: Tensor, own_N: Tensor | None = None, out: Tensor | None = None) -> Tensor:
         """The same to each of some points, [m, N]: one look at all of them serves several.
 
         Multiplied in the precision the rows came in where that is enough: a look takes as long as reading them.
-        `own_N` saves a second look where it is at hand.
+        `own_N` saves a second look where it is at hand; `out` is where they are written.
 
         >>> Kernel(torch.tensor([[1.0, 0.0], [0.0, 2.0]])).distances_to(torch.tensor([1, 0])).tolist()
         [[5.0, 0.0], [0.0, 5.0]]
@@ -164,7 +164,7 @@ class Kernel:
         positions = positions.to(self.device)
         few = self[positions]
         own_N = self.own() if own_N is None else own_N
-        distance_m_N = own_N.new_empty(len(few), len(self))
+        distance_m_N = own_N.new_empty(len(few), len(self)) if out is None else out
         step = rows_per_chunk(128 * len(few) + self._made_where_looked_at, self.device)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
@@ -184,7 +184,7 @@ class Kernel:
         nearest_N = torch.full_like(own_N, torch.inf)
         which_N = torch.zeros(len(self), dtype=torch.int32, device=self.device)
         width = min(_TILE, len(others))
-        step = rows_per_chunk(40 * width + self._made_where_looked_at, self.device)
+        step = rows_per_chunk(80 * width + self._made_where_looked_at, self.device)
         for first in range(0, len(others), width):
             some = slice(first, first + width)
             few = others[some]

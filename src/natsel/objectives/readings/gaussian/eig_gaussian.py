@@ -116,13 +116,14 @@ class GaussianEIG(TakingState):
         """‖φ_n/√noise_n − φ_i/√noise_i‖² of all points to one, N values; what is less than rounding is 0."""
         return self.distances_to(torch.tensor([position]))[0]
 
-    def distances_to(self, positions: Tensor) -> Tensor:
+    def distances_to(self, positions: Tensor, out: Tensor | None = None) -> Tensor:
         """The same to each of some positions, [positions, N]: one matrix product for all of them."""
         positions = positions.to(self.noise_N.device)
         product_N_m = self._inner(None, positions)
         far_m_N = self.size_N[positions][:, None] + self.size_N
         distance_m_N = far_m_N - 2 * product_N_m.T
-        return distance_m_N.where(distance_m_N > ROUNDING * far_m_N, 0.0)
+        distance_m_N.masked_fill_(~(distance_m_N > ROUNDING * far_m_N), 0.0)
+        return distance_m_N if out is None else out.copy_(distance_m_N)
 
     def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
         """φ_i·φ_j/√(noise_i noise_j) of some positions with some others, [rows, columns]."""

@@ -40,6 +40,8 @@ _ROUNDING = 2.0
 _MOST = 1e30  # of the longest features: products of them have their place in float32
 # Points dropped between two factorisations of what is left: their inverse is otherwise changed by differences.
 _DOWNDATES = 16
+# For each point that follows one taken, a little more than the numbers that are held meanwhile.
+_FOLLOW_BYTES = 512
 # Up to so many points are left, their inverse is made afresh each time where noise is next to nothing.
 _FEW = 128
 
@@ -157,17 +159,20 @@ class GaussianTrace(BatchState):
             along_N_2 = features @ unit_2_D.to(dtype).T
         else:
             along_N_2 = self._per_point(lambda part: self._features(part) @ unit_2_D.T)
-        a_N, b_N = along_N_2[:, 0].double() * p, along_N_2[:, 1].double() * q
-        unsure_N = self.length_N * (_ROUNDING * torch.finfo(dtype).eps * features.shape[1] ** 0.5)
-        unsure_N.add_(features.shape[1] * torch.finfo(dtype).tiny)  # products too small are lost
-        a_error_N, b_error_N = unsure_N * p, unsure_N.mul_(q)
-        square_error_N = (2 * a_N.abs() + a_error_N).mul_(a_error_N)
-        self.variance_error_N += square_error_N
-        self.told_error_N += square_error_N.mul_(told)
-        self.told_error_N += (a_N.abs() + a_error_N).mul_(b_error_N).mul_(2)
-        self.told_error_N += a_error_N.mul_(b_N.abs()).mul_(2)
-        self.told_N += b_N.mul_(-2).add_(a_N, alpha=told).mul_(a_N)
-        self.variance_N -= a_N.square_()
+        step = rows_per_chunk(_FOLLOW_BYTES, self.device)
+        for start in range(0, len(along_N_2), step):
+            part = slice(start, start + step)
+            a_n, b_n = along_N_2[part, 0].double() * p, along_N_2[part, 1].double() * q
+            unsure_n = self.length_N[part] * (_ROUNDING * torch.finfo(dtype).eps * features.shape[1] ** 0.5)
+            unsure_n.add_(features.shape[1] * torch.finfo(dtype).tiny)  # products too small are lost
+            a_error_n, b_error_n = unsure_n * p, unsure_n.mul_(q)
+            square_error_n = (2 * a_n.abs() + a_error_n).mul_(a_error_n)
+            self.variance_error_N[part] += square_error_n
+            told_error_n = self.told_error_N[part].add_(square_error_n.mul_(told))
+            told_error_n.add_((a_n.abs() + a_error_n).mul_(b_error_n), alpha=2)
+            told_error_n.add_(a_error_n.mul_(b_n.abs()), alpha=2)
+            self.told_N[part] += b_n.mul_(-2).add_(a_n, alpha=told).mul_(a_n)
+            self.variance_N[part] -= a_n.square_()
 
     def _worked_out(self, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
         """Variances and what the targets share with some points, from R and G."""
@@ -177,7 +182,7 @@ class GaussianTrace(BatchState):
             return torch.stack([left_n_D.square().sum(1), (left_n_D @ self.weights.told_D_E).square().sum(1)], 1)
 
         count = len(self.noise_N) if isinstance(positions, slice) else len(positions)
-        width = 8 * (3 * self.features_N_D.shape[1] + self.weights.told_D_E.shape[1])
+        width = 16 * (3 * self.features_N_D.shape[1] + self.weights.told_D_E.shape[1])
         found_n_2 = chunked(work, count, width, self.device)
         return found_n_2[:, 0], found_n_2[:, 1]
 
@@ -313,7 +318,7 @@ def _target_root(
     if count <= width:
         return rows(slice(None)).T.contiguous()
     information_D_D = torch.zeros(width, width, dtype=torch.float64, device=belief.device)
-    step = rows_per_chunk(16 * width, belief.device)
+    step = rows_per_chunk(64 * width, belief.device)
     for start in range(0, count, step):
         rows_m_D = rows(slice(start, start + step))
         information_D_D.addmm_(rows_m_D.T, rows_m_D)

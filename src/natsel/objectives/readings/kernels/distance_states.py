@@ -65,9 +65,9 @@ class DistanceState(_Places):
         """Squared distances of all points to one, N values."""
         return self.distances_to(torch.tensor([position]))[0]
 
-    def distances_to(self, positions: Tensor) -> Tensor:
+    def distances_to(self, positions: Tensor, out: Tensor | None = None) -> Tensor:
         """The same to each of some, [positions, N]."""
-        return self.gradients.distances_to(positions, self.size_N)
+        return self.gradients.distances_to(positions, self.size_N, out)
 
     def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Inner products of some points with others, [n, m]."""

@@ -77,15 +77,16 @@ class LogDetState(TakingState):
             return self.distances_to(torch.tensor([position]))[0]
         return self.gradients.distances(position, self.size_N)
 
-    def distances_to(self, positions: Tensor) -> Tensor:
+    def distances_to(self, positions: Tensor, out: Tensor | None = None) -> Tensor:
         """The same to each of some, [positions, N]."""
         if not self.held:
-            return self.gradients.distances_to(positions, self.size_N)
+            return self.gradients.distances_to(positions, self.size_N, out)
         positions = positions.to(self.gradients.device)
         everything = torch.arange(len(self.gradients), device=self.gradients.device)
         far_m_N = self.size_N[positions][:, None] + self.size_N
         distance_m_N = far_m_N - 2 * self.kernel(positions, everything)
-        return distance_m_N.where(distance_m_N > ROUNDING * far_m_N, 0.0)
+        distance_m_N.masked_fill_(~(distance_m_N > ROUNDING * far_m_N), 0.0)
+        return distance_m_N if out is None else out.copy_(distance_m_N)
 
     def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Similarities of some points with others, [n, m]."""
