@@ -24,6 +24,7 @@ import torch
 import natsel
 from natsel import (
     CategoricalSamples,
+    ExampleLosses,
     FeatureDensity,
     FisherFactors,
     FisherRows,
@@ -70,6 +71,10 @@ def densities(points: int, classes: int) -> FeatureDensity:
     return FeatureDensity(normal(points), normal(points, classes))
 
 
+def examples(points: int, classes: int) -> ExampleLosses:
+    return ExampleLosses(normal(points).abs(), normal(points).abs(), normal(points, classes))
+
+
 def samples(points: int, count: int) -> GaussianSamples:
     return GaussianSamples(normal(points, count), 1 + normal(points, count).square())
 
@@ -113,6 +118,17 @@ CASES: dict[str, Callable[[], Case]] = {
     "jpig": lambda: labelled("jpig", lambda count: draws(count, 100, 10), 4_000, 700, 10, classes=10),
     "ig": lambda: ("ig", draws(8_000, 200, 4), 10, classes_of(8_000, 4)),
     "el2n": lambda: ("el2n", draws(24_000, 20, 10), 10, classes_of(24_000, 10)),
+    # losses of known labels
+    "rho-loss": lambda: ("rho-loss", examples(200_000, 2), 10, {}),
+    "loss": lambda: ("loss", draws(24_000, 20, 10), 10, classes_of(24_000, 10)),
+    "negative-irreducible-loss": lambda: ("negative-irreducible-loss", examples(200_000, 2), 10, {}),
+    "loss-minus-entropy": lambda: ("loss-minus-entropy", draws(8_000, 100, 10), 10, classes_of(8_000, 10)),
+    "gradient-norm-importance": lambda: (
+        "gradient-norm-importance",
+        draws(24_000, 20, 10),
+        100,
+        classes_of(24_000, 10),
+    ),
     # jointly Gaussian points
     "Gaussian EIG": lambda: ("batchbald", features(20_000, 256), 2, {}),
     "Gaussian EIG, tiny noise": lambda: ("batchbald", features(18_000, 256, 1e-10), 2, {}),

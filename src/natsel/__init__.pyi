@@ -11,6 +11,7 @@ from natsel import learning as learning
 from natsel import memory as memory
 from natsel import models as models
 from natsel import objectives as objectives
+from natsel import sampling as sampling
 from natsel import search as search
 from natsel import seeds as seeds
 from natsel import store as store
@@ -19,6 +20,7 @@ from natsel.beliefs import BeliefView as BeliefView
 from natsel.beliefs import CategoricalSamples as CategoricalSamples
 from natsel.beliefs import ClassProbabilities as ClassProbabilities
 from natsel.beliefs import DirichletMembers as DirichletMembers
+from natsel.beliefs import ExampleLosses as ExampleLosses
 from natsel.beliefs import FeatureDensity as FeatureDensity
 from natsel.beliefs import FisherFactors as FisherFactors
 from natsel.beliefs import FisherRows as FisherRows
@@ -83,9 +85,12 @@ from natsel.objectives import LogDet as LogDet
 from natsel.objectives import LogDetCMI as LogDetCMI
 from natsel.objectives import LogDetEIG as LogDetEIG
 from natsel.objectives import LogDetMI as LogDetMI
+from natsel.objectives import Loss as Loss
+from natsel.objectives import LossMinusEntropy as LossMinusEntropy
 from natsel.objectives import Margin as Margin
 from natsel.objectives import MaxLogit as MaxLogit
 from natsel.objectives import MeanStd as MeanStd
+from natsel.objectives import NegativeIrreducibleLoss as NegativeIrreducibleLoss
 from natsel.objectives import Objective as Objective
 from natsel.objectives import PairFacts as PairFacts
 from natsel.objectives import PoolSum as PoolSum
@@ -102,12 +107,17 @@ from natsel.objectives import Variance as Variance
 from natsel.objectives import VariationRatio as VariationRatio
 from natsel.objectives import pointwise as pointwise
 from natsel.objectives import serves as serves
+from natsel.sampling import IrreducibleLoss as IrreducibleLoss
+from natsel.sampling import Pruning as Pruning
+from natsel.sampling import SelectiveLoader as SelectiveLoader
+from natsel.sampling import prune as prune
 from natsel.search import KDPP as KDPP
 from natsel.search import Exhaustive as Exhaustive
 from natsel.search import FarthestFirst as FarthestFirst
 from natsel.search import ForwardBackward as ForwardBackward
 from natsel.search import FrankWolfe as FrankWolfe
 from natsel.search import Greedy as Greedy
+from natsel.search import ImportanceSampling as ImportanceSampling
 from natsel.search import KMeansPP as KMeansPP
 from natsel.search import LargestCluster as LargestCluster
 from natsel.search import Power as Power

@@ -419,3 +419,13 @@ class Search(Protocol):
     ) -> Picks:
         """Pick k of the positions allowed by the mask; the caller has checked k <= allowed_N.sum()."""
         ...
+
+
+def draws_again(search: Search | type[Search]) -> bool:
+    """Whether a search draws with replacement, so that a point may come several times: it then says so.
+
+    >>> from natsel.search import ImportanceSampling, TopK
+    >>> draws_again(ImportanceSampling()), draws_again(TopK())
+    (True, False)
+    """
+    return bool(getattr(search, "with_replacement", False))

@@ -19,6 +19,7 @@ from natsel import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.beliefs import (
     ClassProbabilities,
     DirichletMembers,
+    ExampleLosses,
     FeatureDensity,
     FisherFactors,
     FisherRows,
@@ -97,6 +98,12 @@ def densities(random, points):
     return belief
 
 
+def example_losses(random, points):
+    irreducible_loss_N = random.normal(points) if random.labels else None
+    logits_N_C = random.normal(points, 3) if random.labels > 1 else None
+    return ExampleLosses(random.normal(points), irreducible_loss_N, logits_N_C, **random.names)
+
+
 def independent(random, points):
     return IndependentSamples(log_probs(random, points, 4, 3), **random.names)
 
@@ -153,9 +160,10 @@ MAKERS = {
     DirichletMembers: dirichlets,
     IndependentSamples: independent,
     FeatureDensity: densities,
+    ExampleLosses: example_losses,
 }
 METHODS = dict.fromkeys(MAKERS, "batchbald") | {TwoModels: "jepig-distil", ClassProbabilities: "entropy"}
-METHODS |= {DirichletMembers: "bald", IndependentSamples: "bald", FeatureDensity: "density"}
+METHODS |= {DirichletMembers: "bald", IndependentSamples: "bald", FeatureDensity: "density", ExampleLosses: "loss"}
 
 
 @st.composite
@@ -194,7 +202,7 @@ def same(mine, theirs, where="belief"):
     if isinstance(mine, torch.Tensor):
         assert isinstance(theirs, torch.Tensor), where
         assert mine.dtype == theirs.dtype, where
-        assert torch.equal(mine, theirs), where
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True, msg=where)
         return
     if isinstance(mine, np.ndarray):
         assert mine.dtype == theirs.dtype, where

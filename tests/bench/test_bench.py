@@ -261,6 +261,7 @@ def test_the_process_of_a_measurement_has_the_threads_asked_for(
     assert workers.Workers(threads=2).natsel("measure", module="threads_seen", settings={}) == [2, "2"]
 
 
+@pytest.mark.slow
 def test_a_measurement_runs_from_a_checkout_with_torch_and_numpy_alone(tmp_path: Path) -> None:
     """One fresh interpreter plays both ends of the line; the test before this one starts the worker as a program."""
     for name in ("typer", "rich", "sklearn", "scipy"):

@@ -162,6 +162,7 @@ def test_bits_and_some_of_the_variables():
     assert "bits" in str(bits)
 
 
+@pytest.mark.slow
 def test_twelve_variables_and_no_more():
     table = np.zeros((2,) * 12)
     table[(0,) * 12] = table[(1,) * 12] = 1  # twelve copies of one coin

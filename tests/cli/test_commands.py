@@ -11,7 +11,19 @@ import natsel.cli
 from natsel.choose.recommended import RECOMMENDED
 from natsel.cli.pictures import SIZE, gallery, picture
 
-COMMANDS = ("demo", "select", "evaluate", "triage", "methods", "info", "run", "report", "journal", "bench")
+COMMANDS = (
+    "demo",
+    "select",
+    "evaluate",
+    "triage",
+    "irreducible-loss",
+    "methods",
+    "info",
+    "run",
+    "report",
+    "journal",
+    "bench",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -10,9 +10,11 @@ from natsel.data import (
     Examples,
     Pool,
     balanced_start,
+    confused_labels,
     imbalanced,
     junk_classes,
     noisy_labels,
+    relevance,
     repeated,
     split,
     subsampled,
@@ -54,7 +56,7 @@ def test_noise_does_not_depend_on_how_it_is_cut(monkeypatch):
 def test_without_noise_copies_are_exact_whatever_the_inputs():
     texts = repeated(Examples(["one", "two"], [0, 1]), copies=2, noise=0)
     assert texts.inputs.tolist() == ["one", "two", "one", "two"]
-    assert repeated(IMAGES, 2, 0).inputs.dtype == np.uint8
+    assert repeated(IMAGES, 2).inputs.dtype == np.uint8
     with pytest.raises(ValueError, match="cannot be added to object"):
         repeated(Examples(["one"]), 2, 0.1)
     for copies, noise in ((0, 0.1), (1, -0.1), (1, np.nan)):
@@ -152,6 +154,64 @@ def test_wrong_labels_are_spread_over_all_other_classes():
         noisy_labels(Examples(np.zeros(2), [0, 0]), 0.5)
     with pytest.raises(ValueError, match="needs a class"):
         noisy_labels(Examples(np.zeros(2), [0.5, 0.2]), 0.5)
+
+
+def test_noise_that_may_draw_the_true_class_leaves_some_labels_right():
+    clean = Examples(np.zeros(6000), np.arange(6000) % 5, ("a", "b", "c", "d", "e"))
+    some = noisy_labels(clean, 0.5, include_true=True)
+    np.testing.assert_array_equal(some.masks["noisy"], some.labels != some.masks["clean"])
+    assert abs(some.masks["noisy"].sum() - 3000 * 4 / 5) < 4 * np.sqrt(3000 * 4 / 25)  # 4 of 5 drawn classes are wrong
+    all_drawn = noisy_labels(clean, 1.0, include_true=True)
+    counts = np.bincount(5 * clean.labels + all_drawn.labels)  # each class by each
+    assert counts.min() > 240 - 4 * np.sqrt(240)
+    assert counts.max() < 240 + 4 * np.sqrt(240)
+
+
+def test_confused_labels_replace_one_class_by_another():
+    wrong = confused_labels(IMAGES, {"a": "b", 2: 1}, share=0.25, seed=1)
+    moved = np.bincount(3 * IMAGES.labels + wrong.labels, minlength=9).reshape(3, 3)
+    assert moved.tolist() == [[75, 25, 0], [0, 100, 0], [0, 25, 75]]
+    np.testing.assert_array_equal(wrong.masks["noisy"], wrong.labels != IMAGES.labels)
+    np.testing.assert_array_equal(wrong.masks["clean"], IMAGES.labels)
+    np.testing.assert_array_equal(confused_labels(IMAGES, [["a", 1], [2, "b"]], 0.25, 1).labels, wrong.labels)
+    assert (confused_labels(IMAGES, {"a": "b", 2: 1}, 0.25).labels != wrong.labels).any()
+    swapped = confused_labels(IMAGES, {0: 1, 1: 0}, share=1.0)  # all at once: none is moved back
+    assert np.bincount(3 * IMAGES.labels + swapped.labels, minlength=9).tolist() == [0, 100, 0, 100, 0, 0, 0, 0, 100]
+    twice = noisy_labels(wrong, 0.1)
+    np.testing.assert_array_equal(twice.masks["clean"], IMAGES.labels)
+    np.testing.assert_array_equal(twice.masks["noisy"], twice.labels != IMAGES.labels)
+    for pairs, share, words in (
+        ([["a"]], 0.5, "pairs: expected a class and the class"),
+        ([[0, 1], ["a", 2]], 0.5, "name each class first once"),
+        ({0: "a"}, 0.5, "two different ones"),
+        ({0: "d"}, 0.5, "no class 'd'"),
+        ({0: 1}, np.nan, "share: expected a number from 0 to 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            confused_labels(IMAGES, pairs, share)
+
+
+def test_relevance_keeps_some_classes_whole_and_marks_the_others():
+    hundred = Examples(np.zeros(100_000), np.arange(100_000) % 100)
+    few = relevance(hundred, 20, seed=3)
+    counts = np.bincount(few.labels, minlength=100)
+    assert sorted(counts) == [60] * 80 + [1000] * 20
+    np.testing.assert_array_equal(few.masks["irrelevant"], counts[few.labels] == 60)
+    assert (~few.masks["irrelevant"]).mean() == pytest.approx(0.806, abs=5e-4)
+    other = relevance(hundred, 20)
+    assert set(few.labels[few.masks["irrelevant"]]) != set(other.labels[other.masks["irrelevant"]])
+    named = relevance(IMAGES, ["b", 2], share=0.1)
+    assert np.bincount(named.labels).tolist() == [10, 100, 100]
+    np.testing.assert_array_equal(named.masks["irrelevant"], named.labels == 0)
+    np.testing.assert_array_equal(named.inputs, IMAGES.inputs[named.masks["row"]])
+    for classes, share, words in (
+        (4, 0.1, "classes: expected 1 to 3"),
+        (0, 0.1, "classes: expected 1 to 3"),
+        (["d"], 0.1, "no class 'd'"),
+        (1, 1.1, "share: expected"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            relevance(IMAGES, classes, share)
 
 
 def test_junk_is_passed_over_or_a_class_of_its_own():

@@ -514,6 +514,7 @@ def test_a_model_for_texts(monkeypatch):
     assert model.believe(setting.test.inputs).shape == (20, 4, 2)
 
 
+@pytest.mark.slow
 def test_published_mnist_rows(request):
     try:
         setting = build_data(load_plan("mnist").recipes[""])

@@ -246,6 +246,33 @@ def test_a_fit_that_was_killed_ends_as_one_that_was_not(make, examples, training
         train(fresh(make, 1), examples, validation, kept, seed=5, device="cpu")
 
 
+def test_the_epoch_of_least_loss_may_be_kept_in_place_of_the_most_accurate(tmp_path, monkeypatch):
+    settings = replace(SHORT, max_epochs=7, learning_rate=0.1, patience=None)
+    settled = {}
+    for keep in ("best", "least-loss"):
+        module = fresh(mlp(2, 3), 1)
+        epochs = train(module, ROWS, MORE, replace(settings, keep=keep), seed=5, device="cpu")
+        with torch.no_grad():
+            loss = nn.functional.cross_entropy(module(torch.from_numpy(MORE.inputs)), torch.from_numpy(MORE.labels))
+        assert float(loss) == pytest.approx(loop.kept_epoch(epochs, keep).validation_loss, rel=1e-5)
+        settled[keep] = epochs, loop.kept_epoch(epochs, keep)
+    assert settled["best"][0] == settled["least-loss"][0]  # the steps are the same
+    (epochs, best), (_, least) = settled.values()
+    assert least.validation_loss == min(epoch.validation_loss for epoch in epochs) < best.validation_loss
+    assert least.validation_accuracy < best.validation_accuracy
+    stopped = train(
+        fresh(mlp(2, 3), 1), ROWS, MORE, replace(settings, keep="least-loss", patience=2), seed=5, device="cpu"
+    )
+    assert len(stopped) == 3 + loop.kept_epoch(stopped, "least-loss").number < 7  # patience counts from the least loss
+    monkeypatch.setattr(checkpoints, "_SECONDS_BETWEEN", 0.0)
+    on_disk = replace(settings, keep="least-loss", checkpoint=tmp_path)
+    again = fresh(mlp(2, 3), 1)
+    with pytest.raises(Killed):
+        train(fresh(mlp(2, 3), 1), ROWS, MORE, on_disk, seed=5, device="cpu", progress=killed_at(least.number + 2))
+    train(again, ROWS, MORE, on_disk, seed=5, device="cpu")
+    assert weights_fingerprint(again) == weights_fingerprint(module)
+
+
 def test_members_of_an_ensemble_have_files_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "_SECONDS_BETWEEN", 0.0)
     network = spectrally_normalised(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(72, 3)), 2.0)
@@ -266,7 +293,7 @@ def test_members_of_an_ensemble_have_files_of_their_own(tmp_path, monkeypatch):
     ("wrong", "said"),
     [
         ({"schedule": "magic"}, "schedule: expected constant, linear, steps, cosine or one-cycle, found 'magic'"),
-        ({"keep": "first"}, "keep: expected best or last"),
+        ({"keep": "first"}, "keep: expected best, least-loss or last"),
         ({"precision": "float16"}, "precision: expected float32 or bfloat16"),
         ({"momentum": 1.0}, "momentum: must be at least 0 and below 1"),
         ({"warm_up": -0.1}, "warm_up: must be at least 0 and below 1"),

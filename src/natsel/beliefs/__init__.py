@@ -16,6 +16,7 @@ from natsel.beliefs.targets import Targets
 from natsel.beliefs.two_models import TwoModels
 
 if TYPE_CHECKING:
+    from natsel.beliefs.example_losses import ExampleLosses
     from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ClassProbabilities",
     "DirichletMembers",
     "DrawsCollapsed",
+    "ExampleLosses",
     "FeatureDensity",
     "FisherBelief",
     "FisherFactors",
@@ -42,9 +44,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """The density that some beliefs come from is no belief itself, and is imported when it is wanted."""
-    if name != "GaussianDiscriminant":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
+    """Losses of examples, and the density that some beliefs come from, are imported when they are wanted."""
+    if name == "ExampleLosses":
+        from natsel.beliefs.example_losses import ExampleLosses
 
-    return GaussianDiscriminant
+        return ExampleLosses
+    if name == "GaussianDiscriminant":
+        from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
+
+        return GaussianDiscriminant
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

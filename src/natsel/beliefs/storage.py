@@ -139,6 +139,8 @@ def kind_called(name: str, where: str) -> type[Belief]:
     """
     known = _kinds_by_name()
     if name not in known:
+        import natsel.beliefs.example_losses  # noqa: F401  a kind that is imported when it is wanted
+
         load_installed()
         known = _kinds_by_name()
     if name not in known:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_tensor
-from natsel.capabilities import Capability, Picks, Progress, State, has_gains
+from natsel.capabilities import Capability, Picks, Progress, State, draws_again, has_gains
 from natsel.choose.methods import Method
 from natsel.ids import IdArray, as_ids, keys_of
 from natsel.objectives import Reading
@@ -80,10 +80,17 @@ def refuse_indivisible(method: Method, reading: Reading) -> None:
     """Raise a ValueError where gains per cost make no sense for a method."""
     over = method.search.needs & ~DIVISIBLE
     if over:
-        able = sorted(one.__name__ for one in SEARCHES if not one.needs & ~(DIVISIBLE & reading.offers))
+        able = sorted(
+            one.__name__ for one in SEARCHES if not one.needs & ~(DIVISIBLE & reading.offers) and not draws_again(one)
+        )
         raise ValueError(
             f"costs: {type(method.search).__name__} goes by {over.words}, which cannot be divided by costs; use"
             f" {', '.join(able)}"
+        )
+    if draws_again(method.search):
+        raise ValueError(
+            f"costs: {type(method.search).__name__} may draw a point several times, and its label is paid for once; use"
+            " Power or Softmax"
         )
     if method.facts.reads_belief and not reading.facts.nonnegative:
         raise ValueError(

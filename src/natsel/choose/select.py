@@ -13,7 +13,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.arrays import ArrayLike
-from natsel.capabilities import Capability, Picks, Progress, State, has_gains
+from natsel.capabilities import Capability, Picks, Progress, State, draws_again, has_gains
 from natsel.choose.batch_value import batch_value
 from natsel.choose.costs import Costs, as_budget, as_costs, pick_by_cost, refuse_indivisible
 from natsel.choose.methods import Method, missing, resolve
@@ -201,7 +201,11 @@ def _checked_k(k: int | None, allowed_N: Tensor, default: int | None) -> int:
 
 def _refusal(method: Method, belief: Belief, lacking: Capability) -> str:
     offered = [route.reading.offers for route in routes(type(method.objective), type(belief))]
-    able = sorted(search.__name__ for search in SEARCHES if any(not search.needs & ~offers for offers in offered))
+    able = sorted(
+        search.__name__
+        for search in SEARCHES
+        if any(not search.needs & ~offers for offers in offered) and not draws_again(search)
+    )
     return (
         f"search: {type(method.search).__name__} needs {lacking.words}, which {type(method.objective).__name__} on"
         f" {type(belief).__name__} does not offer; use {', '.join(able)}"

@@ -12,7 +12,21 @@ from typing import Annotated
 import typer
 
 from natsel import threads
-from natsel.cli import bench, data, demo, evaluate, info, journal, methods, report, run, select, triage
+from natsel.cli import (
+    bench,
+    data,
+    demo,
+    evaluate,
+    info,
+    irreducible_loss,
+    journal,
+    methods,
+    prune,
+    report,
+    run,
+    select,
+    triage,
+)
 
 app = typer.Typer(
     name="natsel",
@@ -22,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (demo, select, evaluate, triage, methods, info, run, report, bench)
+COMMANDS = (demo, select, evaluate, triage, irreducible_loss, prune, methods, info, run, report, bench)
 for module in COMMANDS:
     app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
 for group in (data, journal):

@@ -22,6 +22,7 @@ from natsel.beliefs import (
     CategoricalSamples,
     ClassProbabilities,
     DirichletMembers,
+    ExampleLosses,
     FeatureDensity,
     FisherFactors,
     FisherRows,
@@ -32,7 +33,7 @@ from natsel.beliefs import (
 )
 from natsel.beliefs.base import kinds
 from natsel.beliefs.two_models import TwoModels
-from natsel.capabilities import Capability
+from natsel.capabilities import Capability, draws_again
 from natsel.choose.methods import METHODS, Method
 from natsel.conformance import MAKERS, Arrays, Maker, makers_weights
 from natsel.objectives import (
@@ -144,6 +145,24 @@ def densities_certain(arrays: Arrays) -> Arrays:
     return {**arrays, "log_density_N": log_density_N, "logits_N_C": logits_N_C}
 
 
+def example_losses(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {
+        "loss_N": 2 * rng.normal(size=points),  # of densities, which may be negative
+        "irreducible_loss_N": rng.normal(size=points),
+        "logits_N_C": 2 * rng.normal(size=(points, classes)),
+        "features_N_D": rng.normal(size=(points, draws)),
+    }
+
+
+def example_losses_certain(arrays: Arrays) -> Arrays:
+    """A point that is learnt, and that held-out data says nothing about."""
+    loss_N, irreducible_loss_N = arrays["loss_N"].copy(), arrays["irreducible_loss_N"].copy()
+    loss_N[0], irreducible_loss_N[0] = loss_N.min() - 1, irreducible_loss_N.max() + 1
+    logits_N_C = arrays["logits_N_C"].copy()
+    logits_N_C[0] = np.where(np.arange(logits_N_C.shape[1]) == 0, 50.0, -np.inf)
+    return {**arrays, "loss_N": loss_N, "irreducible_loss_N": irreducible_loss_N, "logits_N_C": logits_N_C}
+
+
 def gaussian(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
     return {
         "mean_N_K": 3.0 + rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1)),
@@ -196,6 +215,7 @@ MAKERS |= {
     IndependentSamples: Maker(categorical, categorical_labels, categorical_certain),
     DirichletMembers: Maker(dirichlets, dirichlets_labels, dirichlets_certain),
     FeatureDensity: Maker(densities, densities_labels, densities_certain),
+    ExampleLosses: Maker(example_losses, densities_labels, example_losses_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
     FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),
@@ -369,6 +389,11 @@ class Case:
     def score(self, pool: Pool, belief: Belief | None = None, **options: Any) -> Tensor:
         belief = pool.belief() if belief is None else belief
         return natsel.score(self.method, belief, **(self.known(pool, belief) | options))
+
+    @property
+    def distinct(self) -> bool:
+        """Whether a point is picked once at most."""
+        return not draws_again(self.method.search)
 
     @cached_property
     def noisy(self) -> bool:

@@ -14,6 +14,7 @@ from natsel.beliefs import (
     CategoricalSamples,
     ClassProbabilities,
     DirichletMembers,
+    ExampleLosses,
     FeatureDensity,
     GaussianFeatures,
     GaussianSamples,
@@ -39,7 +40,7 @@ def probs(pool: Pool) -> np.ndarray:
 def mean(pool: Pool) -> np.ndarray:
     if pool.kind is ClassProbabilities:
         return np.exp(pool.arrays["log_probs_N_C"])
-    if pool.kind is FeatureDensity:
+    if pool.kind in (FeatureDensity, ExampleLosses):
         logits_N_C = pool.arrays["logits_N_C"]
         return np.exp(logits_N_C - logsumexp(logits_N_C, axis=1, keepdims=True))
     return np.einsum("k,nkc->nc", pool.weights_K, probs(pool))
@@ -77,6 +78,31 @@ def _(pool: Pool) -> np.ndarray:
 @reference("-max z_y", FeatureDensity)
 def _(pool: Pool) -> np.ndarray:
     return -pool.arrays["logits_N_C"].max(1)
+
+
+@reference("H[y|x]", ExampleLosses)
+def _(pool: Pool) -> np.ndarray:
+    return pool.arrays["loss_N"]
+
+
+@reference("H[y|x]", ClassProbabilities)
+def _(pool: Pool) -> np.ndarray:
+    return -pool.arrays["log_probs_N_C"][np.arange(len(pool)), pool.labels_N]
+
+
+@reference("H[y|x] - H[Y|x,W]", CategoricalSamples)
+def _(pool: Pool) -> np.ndarray:
+    return -np.log(mean(pool)[np.arange(len(pool)), pool.labels_N]) - entropy(probs(pool)) @ pool.weights_K
+
+
+@reference("ln p(y|x) of a held-out model", ExampleLosses)
+def _(pool: Pool) -> np.ndarray:
+    return -pool.arrays["irreducible_loss_N"]
+
+
+@reference("I[y*…;y|x*…,x]", ExampleLosses)
+def _(pool: Pool) -> np.ndarray:
+    return pool.arrays["loss_N"] - pool.arrays["irreducible_loss_N"]
 
 
 @reference("H[Y|x,W]", FeatureDensity)

@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from natsel.beliefs import CategoricalSamples, FisherFactors, FisherRows, GaussianFeatures, GaussianSamples
+from natsel.beliefs import (
+    CategoricalSamples,
+    ExampleLosses,
+    FisherFactors,
+    FisherRows,
+    GaussianFeatures,
+    GaussianSamples,
+)
 from natsel.conformance.grid import Pool
 from natsel.conformance.references import REFERENCES, SET_REFERENCES, about, mean, probs, reference
 
@@ -131,6 +138,12 @@ def _(pool: Pool) -> np.ndarray:
     probs_N_K_C = probs(pool)
     gaps_N_K_C = probs_N_K_C - np.eye(probs_N_K_C.shape[2])[pool.labels_N][:, None]
     return np.linalg.norm(gaps_N_K_C, axis=2) @ pool.weights_K
+
+
+@reference("E |p(y|x,W) − e_y|", ExampleLosses)
+def _(pool: Pool) -> np.ndarray:
+    probs_N_C = mean(pool)
+    return np.linalg.norm(probs_N_C - np.eye(probs_N_C.shape[1])[pool.labels_N], axis=1)
 
 
 @reference("E |p(y|x,W) − e_y|", FisherFactors)

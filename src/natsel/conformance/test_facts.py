@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from natsel.beliefs import CategoricalSamples, GaussianSamples, IndependentSamples, TwoModels
-from natsel.capabilities import Capability
+from natsel.capabilities import Capability, draws_again
 from natsel.conformance import references_similarity, references_weights  # noqa: F401  enter their references
 from natsel.conformance.grid import READ, Pair, Pool, at, crowd, pairs, pool
 from natsel.conformance.references import REFERENCES, SET_REFERENCES
 from natsel.information.joint_labels import joint_mutual_information
-from natsel.objectives import Argument
+from natsel.objectives import Argument, routes
 
 POINTS = 6
 SETS = [subset for size in range(4) for subset in combinations(range(POINTS), size)]
@@ -145,7 +145,9 @@ def test_states_declare_submodularity_as_their_reading_does(pair):
 def test_labels_are_read_where_they_are_needed_and_nowhere_else(pair, device):
     given = pool(pair.kind, weighted=True)
     if Argument.LABELS not in pair.facts.needs:
-        with pytest.raises(ValueError, match=r"^labels: \w+ has no use for known labels; leave labels= out"):
+        if any(Argument.LABELS in one.reading.facts.needs for one in routes(type(pair.objective), pair.kind)):
+            return  # taken along a view, which is a pair of its own
+        with pytest.raises(ValueError, match=r"^labels: \w+ has no use for known labels( on \w+)?; leave labels= out"):
             pair.state(given, device, labels=True)
         return
     scores_N = pair.state(given, device).scores()
@@ -289,7 +291,8 @@ def test_every_search_keeps_to_what_is_allowed(pair, thorough, device):
             for k in {0, 1, len(allowed) // 2, len(allowed)} if thorough else {len(allowed) // 2}:
                 picks = search(pair.state(given, device), k, allowed_N, torch.Generator().manual_seed(seed))
                 positions, where = picks.positions.tolist(), f"{search}, k={k}: {picks}"
-                assert len(set(positions)) == len(positions) == k, where
+                assert len(positions) == k, where
+                assert draws_again(search) or len(set(positions)) == k, where
                 assert set(positions) <= set(allowed), where
                 assert picks.positions.dtype == torch.int64, where
                 assert picks.scores.dtype == torch.float64, where

@@ -46,7 +46,9 @@ Changed data, for experiments
     imbalanced          only a share of each class
     regrouped           new classes made of old ones
     repeated            every input several times, with noise
+    relevance           all of some classes, a share of the others
     noisy_labels        a share of the labels replaced by wrong ones
+    confused_labels     a share of the labels of some classes replaced by a class like theirs
     with_junk           the examples, then inputs that belong to no class
     junk_classes        some classes declared junk
     MNIST_INITIAL       the 20 images of MNIST that the published BatchBALD runs start from
@@ -86,9 +88,11 @@ from natsel.data.sources import from_torch as from_torch
 from natsel.data.sources import read_examples as read_examples
 from natsel.data.transforms import MNIST_INITIAL as MNIST_INITIAL
 from natsel.data.transforms import balanced_start as balanced_start
+from natsel.data.transforms import confused_labels as confused_labels
 from natsel.data.transforms import imbalanced as imbalanced
 from natsel.data.transforms import junk_classes as junk_classes
 from natsel.data.transforms import noisy_labels as noisy_labels
+from natsel.data.transforms import relevance as relevance
 from natsel.data.transforms import repeated as repeated
 from natsel.data.transforms import split as split
 from natsel.data.transforms import subsampled as subsampled

@@ -1,12 +1,14 @@
 """Data made harder, smaller or fairer: examples in, examples out, with masks that remember what was done.
 
-    repeated       every input several times with fresh noise (Repeated-MNIST)    masks base, copy
-    imbalanced     some classes made rare                                         mask row
-    noisy_labels   some labels wrong                                              masks noisy, clean
-    with_junk      inputs from elsewhere that nobody can label                    mask junk
-    junk_classes   classes of the set itself that nobody wants                    mask junk
-    subsampled     a part, drawn at random                                        mask row
-    split          disjoint parts, drawn at random                                mask row
+    repeated         every input several times, with fresh noise or exactly       masks base, copy
+    imbalanced       some classes made rare                                       mask row
+    relevance        all classes but a few made rare, as they are in use          masks row, irrelevant
+    noisy_labels     some labels wrong, any class for any other                   masks noisy, clean
+    confused_labels  some labels wrong, one class for the one like it             masks noisy, clean
+    with_junk        inputs from elsewhere that nobody can label                  mask junk
+    junk_classes     classes of the set itself that nobody wants                  mask junk
+    subsampled       a part, drawn at random                                      mask row
+    split            disjoint parts, drawn at random                              mask row
 
 `row` is the place of an example before anything was left out, so that a pool of a part with `ids=part.masks["row"]`
 keeps the ids of the whole set.
@@ -82,11 +84,12 @@ def balanced_start(labels: Any, per_class: int, seed: int = 0) -> Array:
     return generator.permutation(start)
 
 
-def repeated(examples: Examples, copies: int, noise: float, seed: int = 0) -> Examples:
+def repeated(examples: Examples, copies: int, noise: float = 0.0, seed: int = 0) -> Examples:
     """Every input `copies` times in all, each copy (the first too) with its own Gaussian noise of that deviation.
 
-    Copy c of example b stands at c·N + b; the masks `base` and `copy` say so. Noise is in the units of the inputs, and
-    bytes are brought to 0..1 first: Repeated-MNIST's 0.1 after normalisation is 0.1 × 0.3081 here.
+    Without noise copies are exact: redundant data. Copy c of example b stands at c·N + b; the masks `base` and `copy`
+    say so. Noise is in the units of the inputs, and bytes are brought to 0..1 first: Repeated-MNIST's 0.1 after
+    normalisation is 0.1 × 0.3081 here.
 
     >>> twice = repeated(Examples(np.zeros((3, 2)), np.array([0, 1, 1])), copies=2, noise=0.1)
     >>> twice.inputs.shape, twice.labels.tolist(), twice.masks["base"].tolist()
@@ -126,15 +129,40 @@ def imbalanced(examples: Examples, shares: Sequence[float] | Mapping[int | str, 
     return _rows(examples, np.sort(np.concatenate(kept)))
 
 
-def noisy_labels(examples: Examples, share: float, seed: int = 0) -> Examples:
+def relevance(examples: Examples, classes: int | Sequence[int | str], share: float = 0.06, seed: int = 0) -> Examples:
+    """All examples of some classes and a share of all others; the mask `irrelevant` marks those others.
+
+    `classes` are the relevant ones, or how many are drawn at random. 20 of 100 equally frequent classes with 6 % of the
+    others are 81 % of what is left (docs/theory/training-selection.md, 7).
+
+    >>> few = relevance(Examples(np.zeros(200), np.arange(200) % 2), [0], share=0.1)
+    >>> np.bincount(few.labels).tolist(), int(few.masks["irrelevant"].sum())
+    ([100, 10], 10)
+    """
+    _share(share, "0.06 keeps 6 % of the classes that are not relevant")
+    labels, count = _classes(examples, "examples"), examples.n_classes
+    if isinstance(classes, int):
+        if not 1 <= classes <= count:
+            raise ValueError(f"classes: expected 1 to {count} relevant classes, found {classes}; there are no more")
+        relevant = set(np.random.default_rng(derive(seed, "relevance")).permutation(count)[:classes].tolist())
+    else:
+        names = _names(examples)
+        relevant = {_number(one, names) for one in classes}
+    marked = replace(examples, masks={**examples.masks, "irrelevant": (labels >= 0) & ~np.isin(labels, list(relevant))})
+    return imbalanced(marked, [1.0 if one in relevant else share for one in range(count)], seed)
+
+
+def noisy_labels(examples: Examples, share: float, seed: int = 0, include_true: bool = False) -> Examples:
     """A share of the labels replaced by another class, each other class alike; the mask `clean` keeps the true ones.
+
+    With `include_true` the new label is any class, the true one too: of C classes, 1/C of the share stays right. The
+    mask `noisy` marks the labels that are wrong.
 
     >>> wrong = noisy_labels(Examples(np.zeros(10), np.arange(10) % 3), share=0.2)
     >>> int((wrong.labels != wrong.masks["clean"]).sum()), int(wrong.masks["noisy"].sum())
     (2, 2)
     """
-    if not 0 <= share <= 1:
-        raise ValueError(f"share: expected a number from 0 to 1, found {share}; 0.1 makes a tenth of the labels wrong")
+    _share(share, "0.1 makes a tenth of the labels wrong")
     clean = _classes(examples, "examples")
     known = np.flatnonzero(clean >= 0)
     count = examples.n_classes
@@ -143,8 +171,40 @@ def noisy_labels(examples: Examples, share: float, seed: int = 0) -> Examples:
     generator = np.random.default_rng(derive(seed, "noisy"))
     chosen = generator.permutation(known)[: round(share * len(known))]
     labels = clean.copy()
-    labels[chosen] = (clean[chosen] + generator.integers(1, count, size=len(chosen))) % count
-    return replace(examples, labels=labels, masks={**examples.masks, "noisy": labels != clean, "clean": clean})
+    shift = generator.integers(0 if include_true else 1, count, size=len(chosen))
+    labels[chosen] = (clean[chosen] + shift) % count
+    return _with_labels(examples, labels)
+
+
+def confused_labels(
+    examples: Examples,
+    pairs: Mapping[Any, int | str] | Sequence[Sequence[int | str]],
+    share: float = 0.5,
+    seed: int = 0,
+) -> Examples:
+    """Of each class named first in a pair, a share of the labels replaced by the class named second.
+
+    Noise with a structure, as where two classes look alike. Masks as `noisy_labels` has them.
+
+    >>> wrong = confused_labels(Examples(np.zeros(12), np.arange(12) % 3), {0: 2})
+    >>> wrong.labels.tolist().count(0), wrong.labels.tolist().count(2), int(wrong.masks["noisy"].sum())
+    (2, 6, 2)
+    """
+    _share(share, "0.5 makes half of the labels of each class wrong")
+    clean, names = _classes(examples, "examples"), _names(examples)
+    listed = [tuple(pair) for pair in (pairs.items() if isinstance(pairs, Mapping) else pairs)]
+    if any(len(pair) != 2 for pair in listed):
+        raise ValueError(f"pairs: expected a class and the class that replaces it, found {listed}; name two per pair")
+    numbers = [(_number(old, names), _number(new, names)) for old, new in listed]
+    olds = [old for old, _ in numbers]
+    if len(set(olds)) < len(olds) or any(old == new for old, new in numbers):
+        raise ValueError(f"pairs: found {listed}; name each class first once at most, and two different ones per pair")
+    labels = clean.copy()
+    for old, new in numbers:
+        members = np.flatnonzero(clean == old)
+        generator = np.random.default_rng(derive(seed, "confused", old))
+        labels[generator.permutation(members)[: round(share * len(members))]] = new
+    return _with_labels(examples, labels)
 
 
 def with_junk(examples: Examples, junk: Any, as_class: bool = False) -> Examples:
@@ -181,7 +241,7 @@ def junk_classes(examples: Examples, junk: Sequence[int | str], as_class: bool =
     ([0, -1, 1, -1], ('cat', 'dog', 'junk'))
     """
     labels = _classes(examples, "examples")
-    names = examples.classes or tuple(str(one) for one in range(examples.n_classes))
+    names = _names(examples)
     unwanted = {_number(one, names) for one in junk}
     kept = [one for one in range(len(names)) if one not in unwanted]
     anew = np.full(len(names) + 1, -1)  # the last place is where label −1 looks
@@ -256,12 +316,27 @@ def _blank(mask: Array, count: int) -> Array:
 def _shares(shares: Sequence[float] | Mapping[int | str, float], examples: Examples) -> list[float]:
     count = examples.n_classes
     if isinstance(shares, Mapping):
-        names = examples.classes or tuple(str(one) for one in range(count))
+        names = _names(examples)
         chosen = {_number(one, names): share for one, share in shares.items()}
         shares = [chosen.get(one, 1.0) for one in range(count)]
     if len(shares) != count or not all(0 <= share <= 1 for share in shares):
         raise ValueError(f"shares: expected a number from 0 to 1 for each of {count} classes, found {list(shares)}")
     return list(shares)
+
+
+def _share(share: float, example: str) -> None:
+    if not 0 <= share <= 1:
+        raise ValueError(f"share: expected a number from 0 to 1, found {share}; {example}")
+
+
+def _with_labels(examples: Examples, labels: Array) -> Examples:
+    """Other labels, with the masks that remember the true ones, also where some were wrong before."""
+    clean = examples.masks.get("clean", examples.labels)
+    return replace(examples, labels=labels, masks={**examples.masks, "noisy": labels != clean, "clean": clean})
+
+
+def _names(examples: Examples) -> tuple[str, ...]:
+    return examples.classes or tuple(str(one) for one in range(examples.n_classes))
 
 
 def _number(one: int | str, names: tuple[str, ...]) -> int:

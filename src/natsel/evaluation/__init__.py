@@ -50,6 +50,8 @@ from natsel.evaluation.online import online_learning_loss as online_learning_los
 from natsel.evaluation.online import online_predictive as online_predictive
 from natsel.evaluation.paired_means import PairedMean as PairedMean
 from natsel.evaluation.paired_means import paired_mean as paired_mean
+from natsel.evaluation.rank_correlations import RankCorrelations as RankCorrelations
+from natsel.evaluation.rank_correlations import rank_correlations as rank_correlations
 from natsel.evaluation.regression import errors as errors
 from natsel.evaluation.regression import gaussian_nll as gaussian_nll
 from natsel.evaluation.regression import member_errors as member_errors
@@ -69,4 +71,6 @@ from natsel.evaluation.segmentation import patch_counts as patch_counts
 from natsel.evaluation.segmentation import patch_sweep as patch_sweep
 from natsel.evaluation.segmentation import qubiq_score as qubiq_score
 from natsel.evaluation.segmentation import soft_mask as soft_mask
+from natsel.evaluation.steps_to_accuracy import steps_ratio as steps_ratio
+from natsel.evaluation.steps_to_accuracy import steps_to_accuracy as steps_to_accuracy
 from natsel.evaluation.temperature import fit_temperature as fit_temperature

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
 from natsel.beliefs.targets import Targets
+from natsel.capabilities import draws_again
 from natsel.choose import Method
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
@@ -251,6 +252,11 @@ def targets_for(method: Method, targets: Any) -> TargetInputs | None:
         raise ValueError(
             f"method: {method.name} weighs labels that are known, and a learner asks because they are not; choose one"
             " that needs no labels"
+        )
+    if draws_again(method.search):
+        raise ValueError(
+            f"method: {method.name} may draw a point several times, and a learner asks for each label once; choose"
+            " Power or Softmax as its search"
         )
     if Argument.TARGETS not in method.needs and method.objective.teaching is None:
         return None

@@ -26,6 +26,9 @@ from natsel.objectives.jepig import TaughtJEPIG as TaughtJEPIG
 from natsel.objectives.logdet import LogDet as LogDet
 from natsel.objectives.logdet import LogDetCMI as LogDetCMI
 from natsel.objectives.logdet import LogDetMI as LogDetMI
+from natsel.objectives.losses import Loss as Loss
+from natsel.objectives.losses import LossMinusEntropy as LossMinusEntropy
+from natsel.objectives.losses import NegativeIrreducibleLoss as NegativeIrreducibleLoss
 from natsel.objectives.objective import Argument as Argument
 from natsel.objectives.objective import Bound as Bound
 from natsel.objectives.objective import Facts as Facts

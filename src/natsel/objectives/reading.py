@@ -89,6 +89,8 @@ class PairFacts:
     """Whether it is about what draws of the parameters disagree in: a single draw scores 0 everywhere."""
     label_free: bool = False
     """Whether known labels tell what unknown ones would: they are asked for, and change nothing."""
+    holds_labels: bool = False
+    """Whether the belief was made with known labels and says what they tell: other readings ask for them."""
     one_gradient: bool = False
     """Whether a point is a single gradient: beliefs with several rows per point are refused."""
     pool_wide: bool = False
@@ -241,13 +243,14 @@ def objective_called(name: str) -> type[Objective]:
 
 
 def needs_everywhere(objective: Objective) -> Argument:
-    """What an objective needs on whatever belief it is read from.
+    """What an objective needs on whatever belief it is read from, but for beliefs that hold known labels themselves.
 
     >>> from natsel.objectives import EPIG
     >>> needs_everywhere(EPIG())
     <Argument.TARGETS: 2>
     """
-    found = [reading.facts.needs for reading in _readings_of(type(objective)).values()]
+    readings = [reading.facts for reading in _readings_of(type(objective)).values()]
+    found = [facts.needs for facts in readings if not facts.holds_labels]
     common = found[0] if found else NOTHING
     for needs in found[1:]:
         common &= needs

@@ -8,6 +8,7 @@ from natsel.search.forward_backward import ForwardBackward
 from natsel.search.frank_wolfe import FrankWolfe
 from natsel.search.greedy import Greedy
 from natsel.search.gumbel import gumbel_noise, gumbel_top_k, ordered_log_prob
+from natsel.search.importance import ImportanceSampling
 from natsel.search.kmeans_pp import KMeansPP
 from natsel.search.largest_cluster import LargestCluster
 from natsel.search.stochastic import Power, Softmax, SoftRank, Uniform, reservoir_top_k
@@ -20,6 +21,7 @@ SEARCHES: list[type[Search]] = [
     Softmax,
     SoftRank,
     Uniform,
+    ImportanceSampling,
     Exhaustive,
     ForwardBackward,
     KMeansPP,
@@ -54,6 +56,7 @@ __all__ = [
     "ForwardBackward",
     "FrankWolfe",
     "Greedy",
+    "ImportanceSampling",
     "KMeansPP",
     "LargestCluster",
     "Power",

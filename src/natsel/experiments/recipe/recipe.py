@@ -49,7 +49,7 @@ TRAINING: dict[str, Check] = {
     "max_epochs": whole(1),
     "patience": whole(1),
     "enough": number(0),
-    "keep": one_of("best", "last"),
+    "keep": one_of("best", "last", "least-loss"),
     "optimiser": one_of("adam", "adamw", "sgd"),
     "momentum": number(0, 1),
     "nesterov": flag,
@@ -65,6 +65,8 @@ TRAINING: dict[str, Check] = {
 TRANSFORMS: dict[str, dict[str, Check]] = {
     "repeated": {"copies": whole(1), "noise": number(0)},
     "noisy-labels": {"share": number(0, 1)},
+    "confused-labels": {"pairs": each(each(whole(0), at_least=2)), "share": number(0, 1)},
+    "relevance": {"classes": each(whole(0)), "share": number(0, 1)},
     "imbalanced": {"shares": each(number(0, 1))},
     "junk": {"set": text, "count": whole(1)},
 }

@@ -32,6 +32,8 @@ _NETWORKS = [
     f"{name}{norm}" for name in ("lenet", "vgg16", "resnet18", "resnet50", "wide-resnet") for norm in ("", "-spectral")
 ]
 
+_SELECTING = ("random", "rho-loss", "loss", "grad-norm", "gradient-norm-importance", "negative-irreducible-loss")
+
 STUDIES = {
     "weight-space": Study(
         "weight_space",
@@ -67,6 +69,15 @@ STUDIES = {
         "scene_segmentation",
         _counts("train validation test size shapes unknown_shapes width members epochs batch window")
         | {"seed": whole(0), "border_width": number(0), "learning_rate": number(0)},
+    ),
+    "selective-training": Study(
+        "selective_training",
+        _counts("pool held_out test steps batch evaluate_every trials hidden")
+        | _counts("irreducible_hidden irreducible_epochs irreducible_batch")
+        | {"seed": whole(0), "keep": number(0, 1), "learning_rate": number(0), "weight_decay": number(0)}
+        | {"conditions": each(one_of("clean", "noise-0.1", "noise-0.2", "noise-0.4", "structured", "relevance"))}
+        | {"methods": each(one_of(*_SELECTING))},
+        ("mnist",),
     ),
     "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
     "online-inference": Study(

@@ -53,7 +53,8 @@ def as_inputs(inputs: Any, device: torch.device | str | None = None, dtype: torc
     if moved.dtype == torch.uint8:
         return moved.to(dtype).div_(255)
     found = moved.to(dtype)
-    if tensor.is_floating_point() and not bool(found.isfinite().all()):
+    # The sum first, as it takes a tenth of the time; of finite numbers it may still overflow.
+    if tensor.is_floating_point() and not bool(found.sum().isfinite()) and not bool(found.isfinite().all()):
         row = int(found.reshape(len(found), -1).isfinite().all(1).logical_not().nonzero()[0])
         raise ValueError(f"inputs: found NaN or infinity in row {row}; fill or leave out such values")
     return found

@@ -5,7 +5,8 @@ whole passes over the data; another source of batches may choose what each step 
 epoch the network is measured on the validation set, without dropout or (as some published runs did) by the mean of a
 few draws of it. Training stops when `patience` epochs in a row were no better than the best one, whose weights the
 network then gets back. Better is: higher accuracy, or the same accuracy with a lower loss (numbers: a lower squared
-error). Without a validation set the training loss decides, and training stops as well once that is below `enough`.
+error); with `keep="least-loss"` the loss alone decides. Without a validation set the training loss decides, and
+training stops as well once that is below `enough`.
 docs/theory/batchbald.md, 14; docs/theory/stochastic-batches.md, 9; Kirsch et al. 2019 and 2023.
 
 The loop trains M networks of one architecture side by side, whose tensors carry a leading axis M; one is M = 1. Given
@@ -61,7 +62,7 @@ Penalty = Callable[[nn.Module, Tensor, Tensor], Tensor]
 _CHOICES = {
     "optimiser": ("adam", "adamw", "sgd"),
     "schedule": SCHEDULES,
-    "keep": ("best", "last"),
+    "keep": ("best", "least-loss", "last"),
     "precision": ("float32", "bfloat16"),
 }
 
@@ -73,7 +74,8 @@ class Training:
     `epoch_samples`: samples per epoch, drawn with replacement; None: whole passes over the data, as many as make 1,024.
     `patience`: epochs without progress before it stops; None: it never stops for that.
     `enough`: the training loss at which it stops where there is no validation set; 0: it never stops for that.
-    `keep`: the weights of the "best" epoch or those of the "last" one.
+    `keep`: the weights of the "best" epoch (highest accuracy, then lowest loss), of the epoch of "least-loss", or of
+    the "last" one; `patience` counts from the best epoch, or from that of least loss.
     `optimiser`: "adam" (weight decay as an L2 penalty, as published), "adamw" or "sgd" (with `momentum`, `nesterov`).
     `schedule`: of the learning rate: "constant", "linear" (falls to 0 epoch by epoch), "steps" (times 0.1 at each of
     `drops`, shares of the epochs), "cosine" or "one-cycle". `warm_up`: the share of all steps in which it rises from 0.
@@ -187,7 +189,7 @@ class Epoch:
 
     @property
     def merit(self) -> tuple[float, float]:
-        """What decides between epochs; higher is better."""
+        """Accuracy, then the negative of the loss: higher is better."""
         return self.validation_accuracy or 0.0, -(self.loss if self.validation_loss is None else self.validation_loss)
 
 
@@ -273,7 +275,7 @@ def train_members(
         if stood is not None:
             start, learning = stood["epochs"], set(stood["learning"])
             history = [[Epoch(**epoch) for epoch in epochs] for epochs in stood["history"]]
-            best = [kept_epoch(epochs) for epochs in history]
+            best = [_best_epoch(epochs, training.keep) for epochs in history]
             if progress:
                 progress(start, training.max_epochs)
         for number in range(start, training.max_epochs):
@@ -295,7 +297,7 @@ def train_members(
                     epoch = Epoch(number, *row[: 2 if isinstance(outputs, Numbers) else 3])
                     history[member].append(epoch)
                     before = best[member]
-                    better = before is None or epoch.merit > before.merit
+                    better = before is None or _merit(epoch, training.keep) > _merit(before, training.keep)
                     if better:
                         best[member] = epoch
                     if better or training.keep == "last":
@@ -478,7 +480,18 @@ def kept_epoch(epochs: list[Epoch], keep: str = "best") -> Epoch:
     >>> kept_epoch([Epoch(0, 1.0, 0.9, 0.5), Epoch(1, 0.5, 0.7, 0.8), Epoch(2, 0.4, 0.8, 0.8)]).number
     1
     """
-    return epochs[-1] if keep == "last" else max(epochs, key=lambda epoch: epoch.merit)
+    return epochs[-1] if keep == "last" else _best_epoch(epochs, keep)
+
+
+def _best_epoch(epochs: list[Epoch], keep: str) -> Epoch:
+    """The epoch that patience counts from."""
+    return max(epochs, key=lambda epoch: _merit(epoch, keep))
+
+
+def _merit(epoch: Epoch, keep: str) -> tuple[float, float]:
+    """What decides between epochs, higher is better; `keep` as in `Training`."""
+    accuracy, negative_loss = epoch.merit
+    return 0.0 if keep == "least-loss" else accuracy, negative_loss
 
 
 def trained_outputs(labelled: Examples, epochs: list[Epoch], keep: str = "best") -> LearnableOutputs:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, FisherFactors, FisherRows
+from natsel.beliefs.example_losses import ExampleLosses
 from natsel.information.class_labels import class_labels
 from natsel.information.weights.factors import OuterFactors, RowFactors
 from natsel.memory import chunked
@@ -67,6 +68,17 @@ def _el2n_of_draws(objective: EL2N, belief: CategoricalSamples, context: Context
         return _error(belief.log_probs_N_K_C[part].double().exp(), labels_N[part]) @ weights_K
 
     return chunked(work, len(belief), 32 * draws * classes, belief.device)
+
+
+@pointwise(EL2N, ExampleLosses, PairFacts(needs=Argument.LABELS, cost="N·C"))
+def _el2n_of_logits(objective: EL2N, belief: ExampleLosses, context: Context[Belief]) -> Tensor:
+    log_probs_N_1_C, labels_N = belief.class_probabilities().log_probs_N_1_C, context.labels_N
+    return chunked(
+        lambda part: _error(log_probs_N_1_C[part].exp(), labels_N[part])[:, 0],
+        len(belief),
+        32 * log_probs_N_1_C.shape[2],
+        belief.device,
+    )
 
 
 def errors(belief: FisherFactors, labels_N: Tensor) -> Tensor:

@@ -1,0 +1,184 @@
+"""The pass over candidates: the loss of each one under the network as it is, which leaves no trace in the network.
+
+    loss_n = −ln p(y_n | x_n, θ)                             no gradients; float32, or float64 where the network is
+
+In mode "train" batch norm takes its statistics over all candidates, and so the pass is never cut into chunks; in mode
+"eval" it takes the running ones. Weights, gradients, modes, buffers (running statistics, vectors of spectral norm) and
+the random numbers that training draws next stay what they were. Dropout draws from a seed of its own: the masks of the
+next training step would otherwise be those of the pass.
+docs/theory/training-selection.md, 6; Mindermann et al. 2022.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from natsel.models.networks.architectures import seeded
+from natsel.options import check_options
+from natsel.sampling.candidates import parts_of
+
+ExampleLoss = Callable[[Any, Tensor], Tensor]
+"""Outputs of a network and labels → one loss per example."""
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What a pass says about N candidates."""
+
+    loss_N: Tensor
+    outputs: Any
+    """What the network answers, a tensor where that was one or held `logits`."""
+    features_N_D: Tensor | None = None
+
+    @property
+    def logits_N_C(self) -> Tensor | None:
+        """One row of logits per candidate; None where the outputs are something else."""
+        outputs = self.outputs
+        return outputs if isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1 else None
+
+
+@dataclass(frozen=True)
+class ScoringPass:
+    """How candidates are passed through a network: called with a network, inputs, labels and a seed.
+
+    `loss` gives one loss per example from outputs and labels; by default it is the cross-entropy, summed over the
+    labels of an example where it has several. `dropout=False` turns layers of dropout off in mode "train".
+    `update_statistics` lets the pass move running statistics, as a plain forward pass would. `precision="bfloat16"`
+    computes in autocast. `chunk` is how many candidates mode "eval" passes at a time.
+
+    >>> network = nn.Linear(1, 2)
+    >>> ScoringPass()(network, torch.zeros(3, 1), torch.tensor([0, 1, 1]), seed=0).loss_N.shape
+    torch.Size([3])
+    """
+
+    loss: ExampleLoss | None = None
+    mode: Literal["train", "eval"] = "train"
+    dropout: bool = True
+    update_statistics: bool = False
+    precision: Literal["bfloat16"] | None = None
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self, chunk=1)
+        if self.loss is not None and not callable(self.loss):
+            raise ValueError(
+                f"loss: expected a function of outputs and labels, found {self.loss!r}; leave it out for cross-entropy"
+            )
+        if self.chunk is not None and self.mode == "train":
+            raise ValueError(
+                "chunk: in mode 'train' statistics of batch norm run over all candidates together; leave chunk out, or"
+                " use mode='eval'"
+            )
+        if self.update_statistics and self.mode == "eval":
+            raise ValueError("update_statistics: mode 'eval' moves no statistics; leave it out, or use mode='train'")
+
+    def __call__(
+        self, network: nn.Module, inputs: Any, labels: Tensor, seed: int, feature_layer: str | None = None
+    ) -> PassResult:
+        """The losses of candidates; with `feature_layer`, also what this layer of the network was called with."""
+        count = len(labels)
+        size = self.chunk or max(1, count)
+        features: list[Tensor] = []
+        if feature_layer is None:
+            hook: Any = nullcontext()
+        else:
+            layer = network.get_submodule(feature_layer)
+            hook = layer.register_forward_pre_hook(lambda _, given: features.append(given[0].detach()))
+        found = []
+        with torch.no_grad(), hook, seeded(seed, labels.device), self._modes(network), self._autocast(labels.device):
+            for start in range(0, count, size):
+                some = inputs if size >= count else parts_of(inputs, slice(start, start + size))
+                found.append(_logits(network(**some) if isinstance(some, Mapping) else network(some)))
+        outputs = found[0] if len(found) == 1 else torch.cat(found)
+        with torch.no_grad():
+            loss_N = (self.loss or cross_entropy)(outputs, labels)
+        if not isinstance(loss_N, Tensor) or loss_N.shape != (count,):
+            shape = f"shape {tuple(loss_N.shape)}" if isinstance(loss_N, Tensor) else type(loss_N).__name__
+            raise ValueError(
+                f"loss: expected one number for each of {count} candidates, found {shape}; use reduction='none', and"
+                " sum over the labels of one example"
+            )
+        wide = loss_N if loss_N.dtype == torch.float64 else loss_N.float()
+        return PassResult(wide.detach(), outputs, torch.cat(features) if features else None)
+
+    @contextmanager
+    def _modes(self, network: nn.Module) -> Iterator[None]:
+        """A block in which parts are in their modes; then modes and buffers are what they were."""
+        parts = list(network.modules())
+        training = self.mode == "train"
+        changed = []
+        for part in parts:
+            wanted = training and (self.dropout or not isinstance(part, _DropoutNd))
+            if part.training != wanted:
+                part.training = wanted
+                changed.append(part)
+        silenced, kept = [], []
+        for part in parts if training and not self.update_statistics else ():
+            if isinstance(part, _BatchNorm):
+                if part.track_running_stats and part.running_mean is not None:
+                    part.track_running_stats = False  # it then takes those of the batch, and keeps none: no copy needed
+                    silenced.append(part)
+            elif part._buffers:
+                kept += [(part, name, one, one._version, one.clone()) for name, one in _buffers(part)]
+        try:
+            yield
+        finally:
+            for part in changed:
+                part.training = not part.training
+            for part in silenced:
+                part.track_running_stats = True
+            for part, name, one, version, copy in kept:
+                part._buffers[name] = one
+                if one._version != version:
+                    one.copy_(copy)
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        """Autocast as asked for, else as it is around.
+
+        Without its cache: older torch keeps weights there that were cast without gradients, and a step would use them.
+        """
+        around = torch.is_autocast_enabled(device.type)
+        dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.get_autocast_dtype(device.type)
+        return torch.autocast(device.type, dtype, enabled=self.precision is not None or around, cache_enabled=False)
+
+
+def cross_entropy(outputs: Any, labels: Tensor) -> Tensor:
+    """−ln softmax(outputs)[label] of each example, summed over its labels where it has several.
+
+    >>> cross_entropy(torch.zeros(2, 4), torch.tensor([1, 3])).exp().tolist()
+    [4.0, 4.0]
+    """
+    fits = (
+        isinstance(outputs, Tensor)
+        and outputs.ndim >= 2
+        and outputs.is_floating_point()
+        and not labels.is_floating_point()
+        and labels.shape == (len(outputs), *outputs.shape[2:])
+    )
+    if not fits:
+        found = f"shape {tuple(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise ValueError(
+            "loss: cross-entropy needs logits of examples × classes and one class per example, found outputs"
+            f" of {found} and labels of shape {tuple(labels.shape)} in {labels.dtype}; pass loss=, a function that"
+            " gives one loss per example"
+        )
+    wide = outputs if outputs.dtype == torch.float64 else outputs.float()
+    loss_N = torch.nn.functional.cross_entropy(wide, labels.long(), reduction="none")
+    return loss_N.flatten(1).sum(1) if loss_N.ndim > 1 else loss_N
+
+
+def _logits(outputs: Any) -> Any:
+    """The logits of an answer that holds them under that name, as those of transformers do."""
+    if isinstance(outputs, Mapping) and "logits" in outputs:
+        return outputs["logits"]
+    return outputs if isinstance(outputs, Tensor) else getattr(outputs, "logits", outputs)
+
+
+def _buffers(part: nn.Module) -> list[tuple[str, Tensor]]:
+    return [(name, one) for name, one in part._buffers.items() if one is not None]

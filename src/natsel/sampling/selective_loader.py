@@ -1,0 +1,553 @@
+"""A loader that chooses what to train on: of each batch of candidates, the share that a method selects.
+
+    B_t    n_B candidates, each example in one such batch per epoch          natsel.sampling.candidates
+    loss   of each candidate under the network as it is, without gradients   natsel.sampling.scoring_pass
+    b_t    the n_b = keep · n_B candidates that the method selects           as natsel.select on natsel.ExampleLosses
+
+By default the method is RHO-LOSS: the largest loss less irreducible loss. Any method works that can be read from
+losses, logits and features of the last layer. Everything is decided by the seed, the epoch and the number of the batch:
+the same seed on the same network selects the same examples, and a loader resumes at its next batch.
+docs/theory/training-selection.md, 2, 5 and 6; Mindermann et al. 2022.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from natsel.beliefs import Belief
+from natsel.beliefs.arrays import as_device
+from natsel.beliefs.example_losses import ExampleLosses
+from natsel.capabilities import Picks
+from natsel.choose.methods import Method, resolve
+from natsel.choose.select import select
+from natsel.data.examples import Examples
+from natsel.data.labels import Array, as_numpy
+from natsel.ids import IdArray, are_among, ids_for, keys_of
+from natsel.models.last_layer.readout import last_linear
+from natsel.objectives import Context, read_and_warn
+from natsel.sampling.candidates import epoch_batches, n_candidates, n_selected, parts_of, source_of
+from natsel.sampling.irreducible_loss import IrreducibleLoss
+from natsel.sampling.scoring_pass import ExampleLoss, PassResult, ScoringPass
+from natsel.seeds import derive
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedBatch:
+    """Selected examples: `inputs, labels, weights = batch`, on the device of the network.
+
+    The loss to train on is `(weights * loss_per_example).mean()`. Weights are 1 unless the method draws by importance;
+    the same example may then come several times.
+    """
+
+    inputs: Any
+    labels: Tensor
+    weights: Tensor
+    ids: IdArray
+    scores: Tensor = field(repr=False)
+    """One score per example under the method, bigger is better, on the CPU."""
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self.inputs
+        yield self.labels
+        yield self.weights
+
+
+@dataclass(frozen=True)
+class SelectionCounts:
+    """What was selected in an epoch so far: counts, and counts of examples under each mask.
+
+    >>> counts = SelectionCounts(epoch=0, selected=20, correct=5, selected_by_mask={"noisy": 1})
+    >>> counts.correct / counts.selected
+    0.25
+    """
+
+    epoch: int
+    batches: int = 0
+    candidates: int = 0
+    selected: int = 0
+    not_finite: int = 0
+    """Candidates whose loss was infinite or NaN: they are left out."""
+    correct: int | None = 0
+    """Selected examples whose class the network predicted already; None where outputs are no logits of classes."""
+    selected_by_mask: Mapping[str, int] = field(default_factory=dict)
+    """Of the selected examples, how many are noisy, irrelevant, … by the masks that are known."""
+    candidates_by_mask: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, other: "SelectionCounts") -> "SelectionCounts":
+        """Both together, in the epoch of the first."""
+        return SelectionCounts(
+            self.epoch,
+            self.batches + other.batches,
+            self.candidates + other.candidates,
+            self.selected + other.selected,
+            self.not_finite + other.not_finite,
+            None if self.correct is None or other.correct is None else self.correct + other.correct,
+            _summed(self.selected_by_mask, other.selected_by_mask),
+            _summed(self.candidates_by_mask, other.candidates_by_mask),
+        )
+
+
+class _Choice(NamedTuple):
+    """Which of a batch of candidates are trained on."""
+
+    rows_B: list[int]
+    weights_B: list[float] | None
+    scores_B: list[float]
+    warnings: tuple[str, ...]
+    counts: SelectionCounts
+
+
+class _ScoredCandidates(NamedTuple):
+    """A batch of candidates, and what a pass over it said."""
+
+    epoch: int
+    number: int
+    positions_N: Array
+    inputs: Any
+    labels: Tensor
+    result: PassResult | None = None
+    done: torch.cuda.Event | None = None
+    """After which the result may be read, where another stream computes it."""
+
+
+class _Needs(NamedTuple):
+    """What a method reads besides losses."""
+
+    labels: bool
+    logits: bool
+    features: bool
+
+
+class SelectiveLoader:
+    """Batches to train `model` on, selected from larger batches of candidates by a method.
+
+    `dataset`: natsel.Examples or (inputs, labels), which come as the networks of natsel take them; a torch data set of
+    (input, label) or of dicts (`labels_key`, `inputs_key`; without the latter all else goes to the model by name); or a
+    DataLoader, whose data set, collate function and workers are used.
+    `keep`: the share of candidates that is trained on; `batch`: how many that are.
+    `irreducible_loss`: natsel.IrreducibleLoss, a mapping from id to loss, or one number per example. `ids` name the
+    examples; without ids they count from 0.
+    `loss`, `mode`, `dropout`, `update_statistics`, `precision`, `chunk`: how candidates are scored (`ScoringPass`).
+    `lag=True` scores the next candidates while the training step runs, with weights that are one step old.
+    `masks`: facts about examples that `diagnostics` counts; those of natsel.Examples are known already.
+    `rank` and `world`: by default those of torch.distributed; each rank selects from its own candidates.
+
+    One iteration runs to the end of the epoch, from where the last one stopped.
+
+    >>> import natsel
+    >>> from natsel.models import Training, mlp
+    >>> digits, network = natsel.data.load("digits").train, mlp(64, 10)
+    >>> held_out, train = digits[:400], digits[400:]
+    >>> quick = Training(max_epochs=2)
+    >>> table = natsel.IrreducibleLoss.fit(mlp(64, 10), held_out, of=train, training=quick, device="cpu")
+    >>> loader = SelectiveLoader(train, network, irreducible_loss=table, keep=0.1, batch=32)
+    >>> optimiser = torch.optim.AdamW(network.parameters())
+    >>> for epoch in range(2):
+    ...     for inputs, labels, weights in loader:
+    ...         loss_B = nn.functional.cross_entropy(network(inputs), labels, reduction="none")
+    ...         optimiser.zero_grad()
+    ...         (weights * loss_B).mean().backward()
+    ...         optimiser.step()
+    >>> loader.diagnostics.candidates == len(train), loader.diagnostics.batches == len(loader)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        model: nn.Module,
+        *,
+        method: str | Method = "rho-loss",
+        keep: float = 0.1,
+        batch: int = 32,
+        irreducible_loss: Any = None,
+        loss: ExampleLoss | None = None,
+        mode: Literal["train", "eval"] = "train",
+        dropout: bool = True,
+        update_statistics: bool = False,
+        precision: Literal["bfloat16"] | None = None,
+        chunk: int | None = None,
+        lag: bool = False,
+        seed: int = 0,
+        ids: Any = None,
+        masks: Mapping[str, Any] | None = None,
+        inputs_key: str | None = None,
+        labels_key: str = "labels",
+        rank: int | None = None,
+        world: int | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        _check_sizes(keep, batch, seed)
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"model: expected a torch module, found {type(model).__name__}; pass the network itself")
+        self.scoring = ScoringPass(loss, mode, dropout, update_statistics, precision, chunk)
+        if lag and update_statistics:
+            raise ValueError("update_statistics: with lag=True candidates pass a copy of the network; leave one out")
+        self.method, self.keep, self.batch, self.seed, self.lag = resolve(method), keep, batch, seed, bool(lag)
+        # Without the wrapper of distributed training: its forward pass would wait for other ranks.
+        self.model = model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+        weight = next(self.model.parameters(), None)
+        self.device = torch.device("cpu") if weight is None else weight.device
+        if device is not None:
+            self.device = as_device(device)
+        self.rank, self.world = _place(rank, world)
+        self.n_candidates = n_candidates(batch, keep)
+        """How many candidates a batch is selected from."""
+        self._source = source_of(dataset, self.model, self.device, inputs_key, labels_key)
+        if len(self._source) < self.world:
+            raise ValueError(f"world: {len(self._source)} examples cannot be shared by {self.world} ranks; use fewer")
+        self.ids = ids_for(ids, len(self._source))
+        self._masks = _masks(masks, dataset, len(self._source))
+        self._irreducible_N = _irreducible(irreducible_loss, self.ids, dataset, self.device)
+        self._name = method if isinstance(method, str) else method.name  # as the user has it, in errors
+        self._needs = _needs_of(self.method, self._name, self._irreducible_N is not None, self.n_candidates, batch)
+        self._feature_layer: str | None = None
+        self._epoch, self._batch = 0, 0  # of the batch that comes next
+        self._counts = self._no_counts()
+        self._ahead: _ScoredCandidates | None = None  # with lag: the next candidates, scored or being scored
+        self._chosen: _Choice | None = None  # of the next candidates, where a state was saved or loaded
+        self._copy: nn.Module | None = None
+        self._stream: torch.cuda.Stream | None = None
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        return math.ceil(len(self._source) // self.world / self.n_candidates)
+
+    def __repr__(self) -> str:
+        return (
+            f"SelectiveLoader({len(self._source)} examples; {self.batch} of {self.n_candidates} candidates by"
+            f" {self._name}; next: epoch {self._epoch}, batch {self._batch})"
+        )
+
+    @property
+    def diagnostics(self) -> SelectionCounts:
+        """What was selected in the epoch that the last batch belongs to, so far."""
+        return self._counts
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader stands, in plain values; saved after a training step, it resumes with the batch after it."""
+        if self._ahead is not None and self._chosen is None:
+            self._chosen = self._choose(self._ahead)  # of weights that will be gone
+        chosen = None if self._chosen is None else self._chosen._asdict() | {"counts": vars(self._chosen.counts)}
+        place = {"epoch": self._epoch, "batch": self._batch, "chosen": chosen, "counts": vars(self._counts)}
+        return copy.deepcopy({**self._settings(), **place})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another loader of the same data, seed and sizes stood."""
+        for name, own in self._settings().items():
+            if state.get(name) != own:
+                raise ValueError(
+                    f"state: was saved with {name} {state.get(name)!r}, this loader has {own!r}; make the loader alike"
+                )
+        state = copy.deepcopy(dict(state))
+        self._epoch, self._batch = state["epoch"], state["batch"]
+        self._counts = SelectionCounts(**state["counts"])
+        chosen = state["chosen"]
+        self._ahead, self._chosen = None, None
+        if chosen is not None:
+            self._chosen = _Choice(**chosen | {"counts": SelectionCounts(**chosen["counts"])})
+
+    def _settings(self) -> dict[str, Any]:
+        """What has to be the same where a state is loaded; each rank has a state of its own."""
+        return {
+            "n_examples": len(self._source),
+            "n_candidates": self.n_candidates,
+            "keep": self.keep,
+            "seed": self.seed,
+            "method": self.method.name,
+            "rank": self.rank,
+            "world": self.world,
+        }
+
+    def __iter__(self) -> Iterator[SelectedBatch]:
+        if self._ahead is not None and self._chosen is None:  # an iteration was left, whose reader is gone
+            self._chosen = self._choose(self._ahead)
+        self._ahead = None
+        if self._batch == 0:
+            self._counts = self._no_counts()
+        reader = self._candidates()
+        current = next(reader, None)
+        if current is not None and self._chosen is None:
+            current = self._scored(current)
+        while current is not None:
+            choice = self._chosen or self._choose(current)
+            self._chosen = None
+            following = next(reader, None) if self.lag else None
+            # Before the step runs, which is what makes its weights one step old.
+            self._ahead = None if following is None else self._scored(following)
+            self._counts = self._counts.plus(choice.counts)
+            self._batch += 1
+            if self._batch == len(self):
+                self._epoch, self._batch = self._epoch + 1, 0
+            yield self._selected(current, choice)
+            if self.lag:
+                current = self._ahead
+            else:
+                current = next(reader, None)
+                current = None if current is None else self._scored(current)
+
+    def _candidates(self) -> Iterator[_ScoredCandidates]:
+        """The candidates of the epoch from the next batch on."""
+        epoch, first = self._epoch, self._batch
+        size = len(self._source), self.n_candidates
+        batches = epoch_batches(*size, self.seed, epoch, self.rank, self.world)[first:]
+        read = self._source.batches(batches, derive(self.seed, "workers", epoch, self.rank))
+        for number, (positions_N, (inputs, labels)) in enumerate(zip(batches, read, strict=True), first):
+            yield _ScoredCandidates(epoch, number, positions_N, inputs, labels)
+
+    def _scored(self, candidates: _ScoredCandidates) -> _ScoredCandidates:
+        """Candidates with their losses; with lag on an accelerator, while something else goes on there."""
+        if self._needs.features and self._feature_layer is None:
+            self._feature_layer = _last_layer(self.model, candidates.inputs, self.device)
+        seed = derive(self.seed, "dropout", candidates.epoch, candidates.number, self.rank)
+        given = candidates.inputs, candidates.labels, seed, self._feature_layer
+        if not self.lag or self.device.type != "cuda":
+            return candidates._replace(result=self.scoring(self.model, *given))
+        if self._copy is None or self._stream is None:
+            self._copy, self._stream = copy.deepcopy(self.model), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            for one, new in zip(_tensors(self._copy), _tensors(self.model), strict=True):
+                one.copy_(new)
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            result = self.scoring(self._copy, *given)
+            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            done.record(self._stream)
+        return candidates._replace(result=result, done=done)
+
+    def _choose(self, candidates: _ScoredCandidates) -> _Choice:
+        """Which candidates are trained on."""
+        result, positions_N, labels = candidates.result, candidates.positions_N, candidates.labels
+        assert result is not None, "candidates are scored before one chooses"
+        if candidates.done is not None:
+            torch.cuda.current_stream(self.device).wait_event(candidates.done)
+        if self._needs.logits and result.logits_N_C is None:
+            raise ValueError(
+                f"method: {self._name} reads logits, but the network gives no row of them per example; use"
+                " rho-loss or loss"
+            )
+        irreducible_N = None
+        finite_N = result.loss_N.isfinite()
+        if self._irreducible_N is not None:
+            irreducible_N = self._irreducible_N[torch.from_numpy(positions_N).to(self.device)]
+            finite_N &= irreducible_N.isfinite()
+        belief = ExampleLosses(
+            result.loss_N,
+            irreducible_N,
+            result.logits_N_C if self._needs.logits else None,
+            result.features_N_D,
+        )
+        known_N = labels if self._needs.labels else None
+        count, wanted = int(finite_N.sum()), n_selected(len(positions_N), self.keep)
+        warnings: tuple[str, ...] = ()
+        if count < len(positions_N):
+            rows_n = finite_N.nonzero().squeeze(1)
+            _refuse_fewer(count, wanted, self.ids[positions_N[~finite_N.cpu().numpy()]], candidates)
+            belief, known_N = belief[rows_n], None if known_N is None else known_N[rows_n]
+            warnings = (f"losses: {len(positions_N) - count} of {len(positions_N)} are not finite and were left out",)
+        seed = derive(self.seed, "select", candidates.epoch, candidates.number, self.rank)
+        picks, said = _picked(self.method, belief, wanted, known_N, torch.Generator().manual_seed(seed))
+        rows_B = belief.ids[picks.positions.cpu().numpy()]
+        return _Choice(
+            rows_B.tolist(),
+            None if picks.weights is None else picks.weights.tolist(),
+            picks.scores.tolist(),
+            (*warnings, *said),
+            self._counted(candidates, result, rows_B, len(positions_N) - count),
+        )
+
+    def _counted(
+        self, candidates: _ScoredCandidates, result: PassResult, rows_B: Array, not_finite: int
+    ) -> SelectionCounts:
+        logits_N_C, positions_N, labels = result.logits_N_C, candidates.positions_N, candidates.labels
+        correct = None
+        if logits_N_C is not None and labels.ndim == 1 and not labels.is_floating_point():
+            index_B = torch.from_numpy(rows_B).to(self.device)
+            correct = int((logits_N_C[index_B].argmax(1) == labels[index_B]).sum())
+        taken_B = positions_N[rows_B]
+        return SelectionCounts(
+            candidates.epoch,
+            1,
+            len(positions_N),
+            len(taken_B),
+            not_finite,
+            correct,
+            {name: int(mask_N[taken_B].sum()) for name, mask_N in self._masks.items()},
+            {name: int(mask_N[positions_N].sum()) for name, mask_N in self._masks.items()},
+        )
+
+    def _selected(self, candidates: _ScoredCandidates, choice: _Choice) -> SelectedBatch:
+        rows_B = torch.tensor(choice.rows_B, dtype=torch.int64, device=self.device)
+        weights_B = torch.ones(len(rows_B)) if choice.weights_B is None else torch.tensor(choice.weights_B)
+        return SelectedBatch(
+            inputs=parts_of(candidates.inputs, rows_B),
+            labels=candidates.labels[rows_B],
+            weights=weights_B.to(self.device),
+            ids=self.ids[candidates.positions_N[choice.rows_B]],
+            scores=torch.tensor(choice.scores_B, dtype=torch.float64),
+            warnings=tuple(choice.warnings),
+        )
+
+    def _no_counts(self) -> SelectionCounts:
+        zeros = dict.fromkeys(self._masks, 0)
+        return SelectionCounts(self._epoch, selected_by_mask=zeros, candidates_by_mask=zeros)
+
+
+def _picked(
+    method: Method, belief: ExampleLosses, k: int, labels_N: Tensor | None, generator: torch.Generator
+) -> tuple[Picks, tuple[str, ...]]:
+    """The picks of `natsel.select`, and warnings.
+
+    What `select` works out besides (the worth of the batch, its part of the belief) takes as long as the picks: for
+    320 candidates a quarter of a millisecond in each step.
+    """
+    known_N = None if labels_N is None else belief.checked_labels(labels_N, "labels")
+    context: Context[Belief] = Context(None, known_N, generator)
+    state, _, approximations = read_and_warn(method.objective, belief, context, method.search.needs)
+    picks = method.search(state, k, torch.ones(len(belief), dtype=torch.bool), generator)
+    return picks, (*approximations, *state.warnings, *picks.notes)
+
+
+def _check_sizes(keep: Any, batch: Any, seed: Any) -> None:
+    if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
+        raise ValueError(f"keep: expected a share above 0 and up to 1, found {keep!r}; 0.1 trains on one in ten")
+    for name, value, least in (("batch", batch, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name}: expected a whole number from {least}, found {value!r}; the default will do")
+
+
+def _place(rank: int | None, world: int | None) -> tuple[int, int]:
+    """Which rank this is, of how many."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if distributed else (0, 1)
+    found = ranks[0] if rank is None else rank, ranks[1] if world is None else world
+    if not 0 <= found[0] < found[1]:
+        raise ValueError(f"rank: expected 0 to {found[1] - 1} for a world of {found[1]}, found {found[0]}; pass both")
+    return found
+
+
+def _masks(masks: Mapping[str, Any] | None, dataset: Any, count: int) -> dict[str, Array]:
+    """Truth values over examples: those that came with them, and those given."""
+    own = dataset.masks if isinstance(dataset, Examples) else {}
+    found = {name: mask_N for name, mask_N in own.items() if mask_N.dtype == bool and mask_N.ndim == 1}
+    for name, mask in (masks or {}).items():
+        mask_N = as_numpy(mask)
+        if mask_N.dtype != bool or mask_N.shape != (count,):
+            raise ValueError(
+                f"masks: {name!r} should hold True or False for each of {count} examples, found {mask_N.dtype} of shape"
+                f" {mask_N.shape}"
+            )
+        found[name] = mask_N
+    return found
+
+
+def _irreducible(given: Any, ids: IdArray, dataset: Any, device: torch.device) -> Tensor | None:
+    """One irreducible loss per example in float64, on the device once and for all; missing ones are refused."""
+    if given is None:
+        return None
+    if isinstance(given, IrreducibleLoss):
+        if isinstance(dataset, Examples) and given.fingerprint and len(given) == len(dataset):
+            try:
+                given.refuse_other(dataset)
+            except ValueError as reason:
+                raise ValueError(f"irreducible_loss: {str(reason).removeprefix('of: ')}") from None
+        there = are_among(ids, given.ids)
+        loss_N = np.full(len(ids), np.nan)
+        loss_N[there] = given.at(ids[there]).numpy()
+    elif isinstance(given, Mapping):
+        loss_N = np.array(
+            [given.get(key, given.get(id, math.nan)) for id, key in zip(ids.tolist(), keys_of(ids), strict=True)],
+            dtype=np.float64,
+        )
+    else:
+        loss_N = as_numpy(given).astype(np.float64)
+    if loss_N.shape != ids.shape:
+        raise ValueError(
+            f"irreducible_loss: expected one for each of {len(ids)} examples, found shape {loss_N.shape}; pass as"
+            " many, or a mapping from ids"
+        )
+    absent = np.isnan(loss_N)
+    if absent.any():
+        raise ValueError(f"irreducible_loss: none is known for {_named(ids[absent])}; make one for each example")
+    return torch.from_numpy(loss_N.copy()).to(device)
+
+
+def _needs_of(method: Method, name: str, knows_irreducible: bool, n_rows: int, k: int) -> _Needs:
+    """What a method reads, found by trying it on made-up candidates; refused where it cannot select from any."""
+    found, reason = _tried(method, knows_irreducible, n_rows, k)
+    if found is not None:
+        return found
+    if not knows_irreducible and _tried(method, True, n_rows, k)[0] is not None:
+        raise ValueError(
+            f"irreducible_loss: {name} needs one per example; pass natsel.IrreducibleLoss.fit(…), or use method='loss'"
+        )
+    raise ValueError(
+        f"method: {name} cannot select from losses, logits and features of one network ({reason}); use rho-loss,"
+        " loss, grad-norm, grad-norm-is, entropy or random"
+    )
+
+
+def _tried(method: Method, knows_irreducible: bool, n_rows: int, k: int) -> tuple[_Needs | None, str]:
+    generator, reason = torch.Generator().manual_seed(0), ""
+    loss_N, irreducible_N = torch.rand(2, n_rows, generator=generator)
+    logits_N_C, features_N_D = torch.randn(2, n_rows, 3, generator=generator)
+    labels_N = torch.arange(n_rows) % 3
+    for needs in (_Needs(bool(i % 2), i > 1, i > 3) for i in range(6)):
+        belief = ExampleLosses(
+            loss_N,
+            irreducible_N if knows_irreducible else None,
+            logits_N_C if needs.logits else None,
+            features_N_D if needs.features else None,
+        )
+        try:
+            select(method, belief, k, labels=labels_N if needs.labels else None)
+        except ValueError as refusal:
+            reason = str(refusal)
+        else:
+            return needs, ""
+    return None, reason
+
+
+def _last_layer(network: nn.Module, inputs: Any, device: torch.device) -> str:
+    """The name of the last linear layer that a network calls."""
+    if not isinstance(inputs, Tensor):
+        raise ValueError(
+            "method: features of the last layer are read where inputs are one tensor; use rho-loss or loss"
+        )
+    layer, _ = last_linear(network, inputs[:2], device)
+    found: str = next(name for name, part in network.named_modules() if part is layer)
+    return found
+
+
+def _refuse_fewer(count: int, wanted: int, not_finite: IdArray, candidates: _ScoredCandidates) -> None:
+    if count < wanted:
+        raise ValueError(
+            f"loss: only {count} of {len(candidates.positions_N)} candidates have a finite loss, and {wanted} are"
+            f" wanted (epoch {candidates.epoch}, batch {candidates.number}; not finite: {_named(not_finite)}); look for"
+            " a diverged network"
+        )
+
+
+def _named(ids: IdArray) -> str:
+    """A few ids, and how many there are besides."""
+    keys = keys_of(ids)
+    return ", ".join(map(repr, keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+
+
+def _tensors(network: nn.Module) -> Iterator[Tensor]:
+    yield from network.parameters()
+    yield from network.buffers()
+
+
+def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

@@ -1,0 +1,409 @@
+"""The loader selects what the formula says, leaves no trace in the network, and resumes at its next batch."""
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+
+import natsel
+from natsel.sampling.scoring_pass import ScoringPass
+
+N, C = 100, 3
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(N, 4)).astype(np.float32)
+LABELS = RNG.integers(0, C, N)
+IRREDUCIBLE = RNG.uniform(0, 2, N)
+PAIR = (INPUTS, LABELS)
+
+
+def network(dropout=0.0):
+    """One whose scores depend on the batch: batch norm, and perhaps dropout."""
+    torch.manual_seed(0)
+    spectral = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 8))
+    return nn.Sequential(spectral, nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(dropout), nn.Linear(8, C))
+
+
+def loader_of(model, dataset=PAIR, **options):
+    defaults = {"irreducible_loss": IRREDUCIBLE, "keep": 0.2, "batch": 8}
+    return natsel.SelectiveLoader(dataset, model, **defaults | options)
+
+
+def losses(model, rows):
+    """By the definition: in train mode, with statistics over these rows; the network is a copy."""
+    with torch.no_grad():
+        logits = copy.deepcopy(model).train()(torch.from_numpy(INPUTS[rows]))
+    return functional.cross_entropy(logits, torch.from_numpy(LABELS[rows]), reduction="none").double().numpy()
+
+
+def candidates_of(loader, epoch=0):
+    """The ids of each batch of candidates: with keep=1 all are selected."""
+    everything = natsel.SelectiveLoader(PAIR, network(), method="loss", keep=1.0, batch=loader.n_candidates, seed=0)
+    everything._epoch = epoch
+    return [batch.ids for batch in everything]
+
+
+def train_on(model, batch, rate=0.5):
+    inputs, labels, weights = batch
+    model.zero_grad()
+    (weights * functional.cross_entropy(model(inputs), labels, reduction="none")).mean().backward()
+    with torch.no_grad():
+        for one in model.parameters():
+            one -= rate * one.grad
+
+
+def test_every_example_is_a_candidate_once_per_epoch_and_the_last_batch_keeps_the_same_share():
+    loader = loader_of(network())
+    epochs = [candidates_of(loader, epoch) for epoch in (0, 1)]
+    for batches in epochs:
+        assert [len(ids) for ids in batches] == [40, 40, 20]
+        assert sorted(np.concatenate(batches)) == list(range(N))
+    assert not np.array_equal(epochs[0][0], epochs[1][0])
+    assert [len(batch) for batch in loader] == [8, 8, 4]
+    assert len(loader) == 3
+
+
+def test_selects_the_largest_losses_less_irreducible_losses():
+    model = network()
+    loader = loader_of(model)
+    for batch, ids in zip(loader, candidates_of(loader), strict=True):
+        reducible = losses(model, ids) - IRREDUCIBLE[ids]
+        expected = ids[np.argsort(-reducible)[: len(batch)]]
+        assert batch.ids.tolist() == expected.tolist()
+        np.testing.assert_allclose(batch.scores, np.sort(reducible)[::-1][: len(batch)], rtol=1e-5)
+        assert torch.equal(batch.inputs, torch.from_numpy(INPUTS[batch.ids]))
+        assert batch.labels.tolist() == LABELS[batch.ids].tolist()
+        assert batch.weights.tolist() == [1.0] * len(batch)
+        train_on(model, batch)
+
+
+def test_a_constant_irreducible_loss_selects_by_loss_and_moving_all_changes_nothing():
+    def picked(**options):
+        return [batch.ids.tolist() for batch in loader_of(network(), **options)]
+
+    by_loss = picked(method="loss")
+    assert picked(irreducible_loss=np.full(N, 0.7)) == by_loss
+    assert picked(irreducible_loss=IRREDUCIBLE + 5) == picked()
+    assert picked() != by_loss
+    constant = network()
+    with torch.no_grad():
+        constant[-1].weight.zero_(), constant[-1].bias.zero_()
+    rho, negative = (
+        [batch.ids.tolist() for batch in loader_of(constant, method=method)] for method in ("rho", "negative-il")
+    )
+    assert rho == negative
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_scoring_leaves_no_trace(mode):
+    model = network(dropout=0.5)
+    model[3].eval()  # modes of single parts come back too
+    model(torch.zeros(3, 4)).sum().backward()
+    before = copy.deepcopy(model.state_dict())
+    gradients = [one.grad.clone() for one in model.parameters()]
+    modes, random_state = [part.training for part in model.modules()], torch.get_rng_state()
+    list(loader_of(model, mode=mode, precision="bfloat16"))
+    after = model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert all(torch.equal(old, one.grad) for old, one in zip(gradients, model.parameters(), strict=True))
+    assert [part.training for part in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert model[1].track_running_stats
+
+
+def test_statistics_move_where_that_is_asked_for():
+    model = network()
+    before = model[1].running_mean.clone()
+    list(loader_of(model, update_statistics=True))
+    assert not torch.equal(model[1].running_mean, before)
+    assert int(model[1].num_batches_tracked) == 3
+
+
+def test_modes_score_by_batch_or_running_statistics_and_only_eval_is_cut():
+    model = network(dropout=0.5)
+    inputs, labels = torch.from_numpy(INPUTS), torch.from_numpy(LABELS)
+    with torch.no_grad():
+        expected = functional.cross_entropy(copy.deepcopy(model).eval()(inputs), labels, reduction="none")
+    for chunk in (None, 7):
+        found = ScoringPass(mode="eval", chunk=chunk)(model, inputs, labels, seed=0).loss_N
+        torch.testing.assert_close(found, expected)
+    noisy, again, other = (ScoringPass()(model, inputs, labels, seed=seed).loss_N for seed in (0, 0, 1))
+    assert torch.equal(noisy, again)
+    assert not torch.equal(noisy, other)
+    quiet = ScoringPass(dropout=False)(model, inputs, labels, seed=0).loss_N
+    without = copy.deepcopy(model)
+    without[3].p = 0.0
+    np.testing.assert_allclose(quiet, losses(without, np.arange(N)), rtol=1e-5)
+
+
+def test_low_precision_gives_losses_in_float32_and_leaves_the_cache_of_autocast_alone():
+    model, cached = nn.Linear(4, C), []
+    model.register_forward_hook(lambda *_: cached.append(torch.is_autocast_cache_enabled()))
+    given = model, torch.from_numpy(INPUTS), torch.from_numpy(LABELS), 0
+    low = ScoringPass(precision="bfloat16")(*given)
+    assert (low.loss_N.dtype, low.outputs.dtype) == (torch.float32, torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):  # older torch: a step would find weights there that know no gradients
+        around = ScoringPass()(*given)
+        assert torch.is_autocast_cache_enabled()
+    assert torch.equal(around.loss_N, low.loss_N)
+    assert cached == [False, False]
+
+
+def test_importance_sampling_passes_weights_on():
+    model = network()
+    loader = loader_of(model, method="grad-norm-is", irreducible_loss=None)
+    batch, ids = next(iter(loader)), candidates_of(loader)[0]
+    with torch.no_grad():
+        probs = copy.deepcopy(model).train()(torch.from_numpy(INPUTS[ids])).softmax(1)
+    norms = (probs - functional.one_hot(torch.from_numpy(LABELS[ids]), C)).norm(dim=1).double().numpy()
+    by_id = dict(zip(ids.tolist(), norms.sum() / (len(ids) * norms), strict=True))
+    np.testing.assert_allclose(batch.weights, [by_id[id] for id in batch.ids.tolist()], rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["random", "entropy", "margin", "grad-norm", "grand", "badge", "softmax-entropy"])
+def test_methods_of_the_grid_select(method):
+    picked = [
+        np.concatenate([batch.ids for batch in loader_of(network(), method=method, irreducible_loss=None)])
+        for _ in range(2)
+    ]
+    assert len(picked[0]) == 20
+    assert picked[0].tolist() == picked[1].tolist()
+
+
+@pytest.mark.parametrize("method", ["rho-loss", "entropy"])
+def test_losses_that_are_not_finite_are_left_out_and_counted(method):
+    inputs = INPUTS.copy()
+    dataset = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(LABELS))
+    inputs[:10] = np.nan  # the data set sees this memory
+    loader = loader_of(nn.Linear(4, C), dataset, keep=0.5, batch=50, method=method)
+    batch = next(iter(loader))
+    assert loader.diagnostics.not_finite == 10
+    assert batch.ids.min() >= 10
+    assert "10 of 100" in batch.warnings[0]
+    with pytest.raises(ValueError, match=r"only 90 of 100 candidates .* 95 are wanted .* not finite: \d+, .*5 more"):
+        next(iter(loader_of(nn.Linear(4, C), dataset, keep=0.95, batch=95)))
+
+
+def test_diagnostics_count_what_was_selected():
+    noisy, clean = natsel.data.noisy_labels(natsel.Examples(INPUTS, LABELS), 0.2), LABELS
+    model = nn.Linear(4, C)
+    old = np.arange(N) < 50
+    loader = loader_of(model, noisy, masks={"old": old}, method="loss")
+    ids = np.concatenate([batch.ids for batch in loader])
+    found = loader.diagnostics
+    assert (found.batches, found.candidates, found.selected, found.epoch) == (3, N, 20, 0)
+    wrong = noisy.labels != clean
+    assert found.selected_by_mask == {"noisy": int(wrong[ids].sum()), "old": int(old[ids].sum())}
+    assert found.candidates_by_mask == {"noisy": 20, "old": 50}
+    predicted = model(torch.from_numpy(INPUTS[ids])).argmax(1).numpy()
+    assert found.correct == int((predicted == noisy.labels[ids]).sum())
+    list(loader)
+    assert (loader.diagnostics.epoch, loader.diagnostics.candidates) == (1, N)
+
+
+@pytest.mark.parametrize("lag", [False, True])
+@pytest.mark.parametrize("through_state", [False, True])
+def test_resumes_with_the_next_batch(lag, through_state):
+    def steps(loader, model, count):
+        picked = []
+        while len(picked) < count:
+            for batch in loader:
+                picked.append(batch.ids.tolist())
+                train_on(model, batch)
+                if len(picked) == count:
+                    break
+        return picked
+
+    model = network(dropout=0.5)
+    whole = steps(loader_of(model, lag=lag), model, 7)
+    model = network(dropout=0.5)
+    loader = loader_of(model, lag=lag)
+    first = steps(loader, model, 4)  # in the second epoch
+    if through_state:
+        state = json.loads(json.dumps(loader.state_dict()))
+        counts, loader = loader.diagnostics, loader_of(model, lag=lag)
+        loader.load_state_dict(state)
+        assert loader.diagnostics == counts
+    assert first + steps(loader, model, 3) == whole
+    assert loader.diagnostics.epoch == 2
+    with pytest.raises(ValueError, match="state: was saved with seed 0, this loader has 1"):
+        loader_of(model, seed=1).load_state_dict(loader.state_dict())
+
+
+def test_lag_scores_with_weights_one_step_old():
+    model = network()
+    loader = loader_of(model, lag=True)
+    old = copy.deepcopy(model)
+    for batch, ids in zip(loader, candidates_of(loader), strict=True):
+        reducible = losses(old, ids) - IRREDUCIBLE[ids]
+        expected = ids[np.argsort(-reducible)[: len(batch)]]
+        assert batch.ids.tolist() == expected.tolist()
+        old = copy.deepcopy(model)  # before this step
+        train_on(model, batch)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+def test_lag_on_a_stream_of_its_own_selects_the_same():
+    def picked(device):
+        model = network().double().to(device)
+        loader = loader_of(model, (INPUTS.astype(np.float64), LABELS), lag=True)
+        found = []
+        for _ in range(3):
+            for batch in loader:
+                found.append(batch.ids.tolist())
+                train_on(model, batch)
+        return found
+
+    assert picked("cuda") == picked("cpu")
+
+
+class _Dicts(Dataset):
+    def __len__(self):
+        return N
+
+    def __getitem__(self, row):
+        return {"x": INPUTS[row], "text": f"row {row}", "labels": int(LABELS[row])}
+
+
+class _TakesWords(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x, text=None):
+        assert text is None or len(text) == len(x)
+        return {"logits": self.inner(x)}
+
+
+def _collated(items):
+    return torch.stack([item[0] for item in items]), torch.stack([item[1] for item in items])
+
+
+def test_data_sets_of_all_kinds_give_the_same_batches():
+    tensors = TensorDataset(torch.from_numpy(INPUTS), torch.from_numpy(LABELS))
+    expected = [batch.ids.tolist() for batch in loader_of(network())]
+    for dataset in (natsel.Examples(*PAIR), tensors, DataLoader(tensors, 5, shuffle=True, collate_fn=_collated)):
+        random_state = torch.get_rng_state()
+        assert [batch.ids.tolist() for batch in loader_of(network(), dataset)] == expected
+        assert torch.equal(torch.get_rng_state(), random_state)
+    batches = list(loader_of(_TakesWords(network()), _Dicts()))
+    assert [batch.ids.tolist() for batch in batches] == expected
+    assert batches[0].inputs["text"] == [f"row {id}" for id in batches[0].ids]
+    assert torch.equal(batches[0].inputs["x"], torch.from_numpy(INPUTS[batches[0].ids]))
+    named = loader_of(network(), _Dicts(), inputs_key="x", ids=[f"e{row}" for row in range(N)])
+    assert [[int(id[1:]) for id in batch.ids] for batch in named] == expected
+
+
+def test_irreducible_losses_come_by_id():
+    ids = [f"e{row}" for row in range(N)]
+    table = natsel.IrreducibleLoss(IRREDUCIBLE[::-1], ids=ids[::-1])
+    expected = [batch.ids.tolist() for batch in loader_of(network(), irreducible_loss=table.at(ids))]
+    for known in (table, dict(zip(ids, table.at(ids).tolist(), strict=True))):
+        found = loader_of(network(), irreducible_loss=known, ids=ids)
+        assert [[int(id[1:]) for id in batch.ids] for batch in found] == expected
+    assert np.array_equal(table.loss_N, IRREDUCIBLE[::-1].astype(np.float32))
+
+
+def test_ranks_share_the_candidates_of_an_epoch():
+    model, world = network(), 3
+    loaders = [
+        natsel.SelectiveLoader(PAIR, model, method="loss", keep=1.0, batch=7, rank=rank, world=world)
+        for rank in range(world)
+    ]
+    shards = [np.concatenate([batch.ids for batch in loader]) for loader in loaders]
+    assert [len(shard) for shard in shards] == [33, 33, 33]
+    assert len(set(np.concatenate(shards).tolist())) == 99
+    assert [len(loader) for loader in loaders] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"keep": 0.0}, "keep: expected a share above 0 and up to 1, found 0.0"),
+        ({"keep": 1.5}, "keep: expected a share above 0 and up to 1, found 1.5"),
+        ({"batch": 0}, "batch: expected a whole number from 1, found 0"),
+        ({"irreducible_loss": None}, "irreducible_loss: rho-loss needs one per example"),
+        ({"irreducible_loss": dict.fromkeys(range(93), 0.0)}, "none is known for 93, 94, 95, 96, 97 and 2 more"),
+        ({"irreducible_loss": natsel.IrreducibleLoss(np.zeros(98))}, "none is known for 98, 99; make one"),
+        ({"irreducible_loss": np.zeros(5)}, "expected one for each of 100 examples, found shape (5,)"),
+        (
+            {"method": "pig"},
+            "method: pig cannot select from losses, logits and features of one network (belief: PIG cannot",
+        ),
+        ({"method": "best-bald"}, "method: best-bald cannot select"),
+        ({"chunk": 5}, "chunk: in mode 'train' statistics of batch norm run over all candidates"),
+        ({"mode": "eval", "update_statistics": True}, "update_statistics: mode 'eval' moves no statistics"),
+        ({"lag": True, "update_statistics": True}, "update_statistics: with lag=True"),
+        ({"precision": "int8"}, "precision: expected 'bfloat16' or None, found 'int8'"),
+        ({"masks": {"odd": [1, 2]}}, "masks: 'odd' should hold True or False for each of 100 examples"),
+        ({"rank": 2, "world": 2}, "rank: expected 0 to 1 for a world of 2, found 2"),
+        ({"dataset": natsel.Examples(INPUTS)}, "dataset: found no labels"),
+        ({"dataset": (INPUTS, np.where(np.arange(N) == 7, -1, LABELS))}, "the label of example 7 is not known"),
+        ({"dataset": iter([])}, "dataset: found list_iterator, which has no length"),
+        (
+            {"dataset": DataLoader(_Dicts(), 5, sampler=WeightedRandomSampler(np.ones(N), N))},
+            "dataset: the DataLoader draws by its WeightedRandomSampler",
+        ),
+    ],
+)
+def test_refuses_before_any_work(options, reason):
+    model = network()
+    model.forward = None  # not called
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        loader_of(model, **options)
+
+
+def test_refuses_losses_of_other_data_and_losses_that_are_no_vector():
+    table = natsel.IrreducibleLoss.of_log_probs(np.full((N, 1, C), -np.log(C)), LABELS, inputs=INPUTS)
+    loader_of(network(), natsel.Examples(*PAIR), irreducible_loss=table)
+    with pytest.raises(ValueError, match="irreducible_loss: these irreducible losses belong to 100 other examples"):
+        loader_of(network(), natsel.Examples(INPUTS, (LABELS + 1) % C), irreducible_loss=table)
+    with pytest.raises(ValueError, match="loss: expected one number for each of 40 candidates, found shape"):
+        next(iter(loader_of(network(), loss=functional.cross_entropy)))
+    with pytest.raises(ValueError, match="dataset: items have no 'labels' but x, y; say"):
+        next(iter(loader_of(network(), [{"x": row, "y": 0} for row in INPUTS])))
+    model = nn.Linear(4, 1)
+    numbers = (INPUTS, RNG.normal(size=N))
+    with pytest.raises(ValueError, match="loss: cross-entropy needs logits"):
+        next(iter(loader_of(model, numbers)))
+    squared = loader_of(model, numbers, loss=lambda outputs, labels: (outputs[:, 0] - labels).square())
+    assert len(list(squared)) == 3
+    assert squared.diagnostics.correct is None
+
+
+def one_rank(rank, folder):
+    """What one of two processes does."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    model = nn.parallel.DistributedDataParallel(network())
+    loader = loader_of(model)
+    picked = []
+    for batch in loader:
+        picked.append(batch.ids.tolist())
+        train_on(model, batch)
+    weights = [one.detach().tolist() for one in model.parameters()]
+    Path(folder, f"{rank}.json").write_text(json.dumps({"picked": picked, "weights": weights, "rank": loader.rank}))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_network_on_their_own_candidates(tmp_path):
+    program = "import runpy, sys; runpy.run_path(sys.argv[1])['one_rank'](int(sys.argv[2]), sys.argv[3])"
+    command = [sys.executable, "-c", program, __file__]
+    running = [subprocess.Popen([*command, str(rank), str(tmp_path)]) for rank in range(2)]
+    assert [process.wait(120) for process in running] == [0, 0]
+    one, other = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert (one["rank"], other["rank"]) == (0, 1)
+    assert [len(ids) for ids in one["picked"]] == [len(ids) for ids in other["picked"]] == [8, 2]
+    assert not set(chain(*one["picked"])) & set(chain(*other["picked"]))
+    assert one["weights"] == other["weights"]
