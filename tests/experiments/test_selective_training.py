@@ -82,12 +82,17 @@ def test_page_and_verdicts(measured):
     ]
 
 
-def test_conditions_change_pool_and_held_out_part_alike(digits, monkeypatch):
+def test_conditions_change_pool_and_held_out_part(digits, monkeypatch):
     monkeypatch.setattr(natsel.data, "load", lambda name: digits)
     settings = TINY | {"pool": 3000, "held_out": 2000, "test": 2000}
-    for condition, share in (("clean", 0), ("noise-0.1", 0.1), ("structured", 0.2)):
+    for condition, *shares in (
+        ("clean", 0, 0),
+        ("noise-0.1", 0.1, 0),
+        ("noise-0.1-everywhere", 0.1, 0.1),
+        ("structured", 0.2, 0.2),
+    ):
         pool, held_out, test = study._data(settings, condition, 0)
-        for part in (pool, held_out):
+        for part, share in zip((pool, held_out), shares, strict=True):
             assert study._mask(part, "noisy").mean() == pytest.approx(share, abs=0.015)
         assert not study._mask(test, "noisy").any()
     assert pool.inputs.dtype == np.float32

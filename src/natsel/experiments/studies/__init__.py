@@ -32,6 +32,10 @@ _NETWORKS = [
     f"{name}{norm}" for name in ("lenet", "vgg16", "resnet18", "resnet50", "wide-resnet") for norm in ("", "-spectral")
 ]
 
+_CONDITIONS = (
+    *("clean", "noise-0.1", "noise-0.2", "noise-0.4"),
+    *("noise-0.1-everywhere", "noise-0.2-everywhere", "noise-0.4-everywhere", "structured", "relevance"),
+)
 _SELECTING = ("random", "rho-loss", "loss", "grad-norm", "gradient-norm-importance", "negative-irreducible-loss")
 
 STUDIES = {
@@ -75,7 +79,7 @@ STUDIES = {
         _counts("pool held_out test steps batch evaluate_every trials hidden")
         | _counts("irreducible_hidden irreducible_epochs irreducible_batch")
         | {"seed": whole(0), "keep": number(0, 1), "learning_rate": number(0), "weight_decay": number(0)}
-        | {"conditions": each(one_of("clean", "noise-0.1", "noise-0.2", "noise-0.4", "structured", "relevance"))}
+        | {"conditions": each(one_of(*_CONDITIONS))}
         | {"methods": each(one_of(*_SELECTING))},
         ("mnist",),
     ),

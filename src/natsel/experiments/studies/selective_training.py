@@ -1,6 +1,6 @@
 """Training on selected points: how many steps each method needs, and what it selects.
 
-    pool and held-out part   disjoint random parts of MNIST's training set, with labels made wrong alike in both
+    pool and held-out part   disjoint random parts of MNIST's training set
     each step                `batch` points are trained on, chosen by a method from batch / keep candidates
     irreducible losses       of a network trained on the held-out part, at the epoch of least loss on the pool
 
@@ -11,8 +11,10 @@
     negative-irreducible-loss  −irreducible loss
 
     clean        labels as they are
-    noise-s      a share s of the labels replaced by another class, each other class alike
-    structured   half of the labels of 2, 3, 4 and 9 replaced by 5, 5, 9 and 7
+    noise-s      a share s of the labels of the pool replaced by another class, each other class alike; the held-out
+                 part is as clean as the test set, as the further digits of published runs are
+    noise-s-everywhere   the held-out part has such labels too
+    structured   half of the labels of 2, 3, 4 and 9 replaced by 5, 5, 9 and 7, in the held-out part too
     relevance    all points of two classes and 6 % of the others, in the test set too
 
 In a trial all methods start from the same weights and see the same candidates in the same order. Measured after every
@@ -43,7 +45,8 @@ from natsel.seeds import derive
 UNIFORM, RHO, LOSS, NORM = "random", "rho-loss", "loss", "grad-norm"
 IMPORTANCE, NEGATIVE = "gradient-norm-importance", "negative-irreducible-loss"
 METHODS = (UNIFORM, RHO, LOSS, NORM, IMPORTANCE, NEGATIVE)
-CONDITIONS = ("clean", "noise-0.1", "noise-0.2", "noise-0.4", "structured", "relevance")
+_NOISE = tuple(f"noise-{share}{where}" for where in ("", "-everywhere") for share in (0.1, 0.2, 0.4))
+CONDITIONS = ("clean", *_NOISE, "structured", "relevance")
 _NEED_LOSSES = (RHO, NEGATIVE)
 _CONFUSED = {2: 5, 3: 5, 4: 9, 9: 7}
 _RELEVANT, _SHARE = 2, 0.06
@@ -98,8 +101,8 @@ def _data(settings: Mapping[str, Any], condition: str, trial: int) -> tuple[Any,
         relevant = np.random.default_rng(seed).permutation(data.train.n_classes)[:_RELEVANT].tolist()
         parts = {name: relevance(part, relevant, _SHARE, derive(seed, name)) for name, part in parts.items()}
     for name in ("pool", "held out"):
-        if condition.startswith("noise-"):
-            share = float(condition.removeprefix("noise-"))
+        if condition.startswith("noise-") and (name == "pool" or condition.endswith("-everywhere")):
+            share = float(condition.removeprefix("noise-").removesuffix("-everywhere"))
             parts[name] = noisy_labels(parts[name], share, derive(seed, name))
         if condition == "structured":
             parts[name] = confused_labels(parts[name], _CONFUSED, seed=derive(seed, name))
@@ -340,7 +343,7 @@ def _claims_more_noise(rows: list[dict[str, Any]]) -> list[ClaimVerdict]:
     found = []
     for condition in _names(rows, "condition"):
         here = [row for row in rows if row["condition"] == condition]
-        if RHO in _names(here, "method") and (condition == "clean" or condition.startswith("noise-")):
+        if RHO in _names(here, "method") and (condition == "clean" or condition in _NOISE[:3]):
             found.append((_base(here, "noisy"), condition, float(np.median(_ratios(here, RHO)))))
     if len(found) < 2:
         return []
