@@ -33,7 +33,7 @@ PLANS = (
     *("boosted-tables", "epig-1d", "epig-2d", "epig-junk", "epig-mnist", "epig-uci", "fisher-mnist", "obi-mnist"),
     *("ddu-cifar10", "ddu-dirty-mnist", "dirty-mnist", "large-batches"),
     *("ddu-scenes", "gde-cifar10"),  # see test_disagreement_study
-    "rho-mnist",  # see test_selective_training
+    *("rho-mnist", "rho-cifar10", "rho-cifar10-cross-fitted", "rho-cifar10n"),  # see test_selective_training
     "regression-benchmark",  # see test_regression_benchmark
 )
 SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.data import AbsentData, load
+from natsel.data import AbsentData, dataset, load
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.publish import publish
@@ -15,12 +15,13 @@ from natsel.experiments.running.build import _transformed_all
 from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import STUDIES
 from natsel.experiments.studies import selective_training as study
+from natsel.experiments.studies.selection_tasks import CONDITIONS, SETS, selection_task
 
 TINY = {
     **{"conditions": ["noise-0.4"], "methods": list(study.METHODS), "pool": 1000, "held_out": 400, "test": 200},
-    **{"steps": 5, "evaluate_every": 2, "batch": 32, "keep": 0.1, "hidden": 8, "learning_rate": 0.001},
-    **{"weight_decay": 0.01, "irreducible_hidden": 8, "irreducible_epochs": 2, "irreducible_batch": 64},
-    **{"trials": 1, "seed": 0},
+    **{"steps": 5, "evaluate_every": 2, "batch": 32, "keep": 0.1, "width": 8, "learning_rate": 0.001},
+    **{"weight_decay": 0.01, "irreducible_width": 8, "irreducible_epochs": 2, "irreducible_batch": 64},
+    **{"trials": 1, "seed": 0, "set": "mnist", "targets": [0.1]},
 }
 PLAN = {"name": "rho-tiny", "study": "selective-training", "settings": TINY}
 
@@ -64,7 +65,7 @@ def test_nothing_is_trained_twice(measured, monkeypatch):
     assert {name: one[name] for name in one if name != "seconds"} == {
         name: other[name] for name in other if name != "seconds"
     }
-    monkeypatch.setattr(study, "_data", lambda *given: pytest.fail("everything was measured"))
+    monkeypatch.setattr(study, "selection_task", lambda *given: pytest.fail("everything was measured"))
     assert study.run(TINY, folder, device="cpu") == again
 
 
@@ -78,7 +79,7 @@ def test_page_and_verdicts(measured):
         *["R1"] * 4,
         *["R2"] * 3,
         *["R4"] * 2,
-        "R5",
+        *["R5"] * 2,
     ]
 
 
@@ -91,7 +92,7 @@ def test_conditions_change_pool_and_held_out_part(digits, monkeypatch):
         ("noise-0.1-everywhere", 0.1, 0.1),
         ("structured", 0.2, 0.2),
     ):
-        pool, held_out, test = study._data(settings, condition, 0)
+        pool, held_out, test = selection_task(settings, condition, 0)[:3]
         for part, share in zip((pool, held_out), shares, strict=True):
             assert study._mask(part, "noisy").mean() == pytest.approx(share, abs=0.015)
         assert not study._mask(test, "noisy").any()
@@ -99,7 +100,7 @@ def test_conditions_change_pool_and_held_out_part(digits, monkeypatch):
     assert pool.inputs.mean() == pytest.approx(0, abs=0.05)
     rows = [set(part.masks["row"].tolist()) for part in (pool, held_out)]
     assert not rows[0] & rows[1]
-    parts = study._data(settings, "relevance", 0)
+    parts = selection_task(settings, "relevance", 0)[:3]
     relevant = [set(part.labels[~part.masks["irrelevant"]].tolist()) for part in parts]
     assert len(relevant[0]) == 2
     assert relevant[0] == relevant[1] == relevant[2]  # the test set is as the pool is
@@ -119,7 +120,7 @@ def row(condition, method, accuracy, noisy, correct, *, base=0.1, mark="noisy", 
     )
 
 
-def made(held, condition="noise-0.1", **given):
+def made(held, condition="noise-0.1", targets=(), **given):
     """Findings with which all claims hold, or none of them."""
     uniform = row(condition, study.UNIFORM, [0.5, 0.7, 0.8, 0.8], [10] * 4, [60] * 4, **given)
     quick, slow = [0.8, 0.85, 0.9, 0.9], [0.4, 0.5, 0.6, 0.7]
@@ -128,7 +129,7 @@ def made(held, condition="noise-0.1", **given):
     good = row(condition, study.RHO, quick if held else slow, [4 if held else 11] * 4, [2 if held else 90] * 4, **given)
     good["irreducible"] = {"seconds": 5.0, "right": 0.2, "wrong": 4.0}
     easy = good | {"method": study.NEGATIVE}
-    return {"rows": [uniform, good, bad, norm, easy], "trials": 1}
+    return {"rows": [uniform, good, bad, norm, easy], "trials": 1, "targets": targets}
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -136,6 +137,9 @@ def test_claims_hold_and_fail(held):
     verdicts = study.claims(made(held))
     assert [one.claim for one in verdicts] == [*["R1"] * 4, *["R2"] * 3, *["R4"] * 2, "R5"]
     assert [one.passed for one in verdicts] == [held] * 10
+    steps = study.claims(made(held, targets=(0.75,)))[-1]
+    assert steps.says == "RHO-LOSS reaches 75 % in 0.6 of uniform's steps or fewer"
+    assert (steps.passed, steps.evidence) == (held, f"steps {10 if held else 'never'}, uniform 30 of 40")
     of_classes = study.claims(made(held, "relevance", mark="irrelevant"))
     assert [one.claim for one in of_classes] == [*["R3"] * 3, *["R4"] * 2, "R5"]
     assert [one.passed for one in of_classes] == [held] * 6
@@ -184,7 +188,8 @@ def test_the_recipe_is_whole_and_mistakes_are_refused(tmp_path):
         with pytest.raises(ValueError, match=rf"settings\.{name}.*{words}"):
             plan_from(PLAN | {"settings": TINY | {name: [words]}})
     checks = STUDIES["selective-training"].settings
-    assert checks["conditions"](list(study.CONDITIONS), "conditions") == study.CONDITIONS
+    assert checks["conditions"](list(CONDITIONS), "conditions") == CONDITIONS
+    assert [checks["set"](name, "set") for name in SETS] == list(SETS)
     with pytest.raises(ValueError, match="methods: all are compared with random"):
         study.run(TINY | {"methods": ["loss"]}, tmp_path, device="cpu")
 
@@ -201,3 +206,18 @@ def test_recipes_reach_the_transforms_by_name():
     changed = _transformed_all(recipe, flowers, lambda name: flowers)
     assert np.bincount(changed.labels).tolist() == [15, 25, 10]
     assert (int(changed.masks["noisy"].sum()), int(changed.masks["irrelevant"].sum())) == (5, 10)
+
+
+def test_pictures_with_labels_of_people_and_cross_fitted_losses(tmp_path, monkeypatch):
+    generator = np.random.default_rng(0)
+    pictures = natsel.Examples(generator.integers(0, 256, (300, 32, 32, 3), dtype=np.uint8), np.arange(300) % 10)
+    data = dataset.DataSet("cifar10", pictures, pictures[:50], None, "image", "")
+    people_N = np.where(np.arange(300) % 5 < 2, (pictures.labels + 1) % 10, pictures.labels)
+    monkeypatch.setattr(natsel.data, "load", lambda name: data)
+    monkeypatch.setattr(natsel.data, "human_labels", lambda name, kind: {"worst": people_N}[kind])
+    settings = TINY | {"set": "cifar10", "conditions": ["human-worst"], "methods": ["random", "rho-loss"], "width": 1}
+    settings |= {"pool": 300, "held_out": 0, "test": 50, "irreducible_width": 1, "steps": 2, "irreducible_epochs": 1}
+    rows = study.run(settings, tmp_path, device="cpu")["rows"]
+    assert rows[1]["base"]["noisy"] == pytest.approx(0.4)
+    assert rows[1]["irreducible"]["wrong"] > 0
+    assert rows[1]["curve"]["selected"] == [60]  # 30 of 300 in each step

@@ -33,6 +33,7 @@ Labels that are uncertain, and inputs from outside (docs/data.md)
     made_scenes         pictures with a class per pixel, uncertain borders and unknown objects
     human_votes         how many people chose each class for the pictures of CIFAR-10
     human_label_probs   the same as shares
+    human_labels        one label of people per training picture, some of them wrong
     outside_sets        what lies outside a data set, near and far
     outside_pictures    pictures from outside, of the shape of the set
     changed_pictures    given pictures blurred, noisy, turned or scrambled, in their order
@@ -68,6 +69,7 @@ from natsel.data.folders import AbsentData as AbsentData
 from natsel.data.groups import counted as counted
 from natsel.data.groups import regrouped as regrouped
 from natsel.data.human_labels import human_label_probs as human_label_probs
+from natsel.data.human_labels import human_labels as human_labels
 from natsel.data.human_labels import human_votes as human_votes
 from natsel.data.images import image_folder as image_folder
 from natsel.data.load import load as load

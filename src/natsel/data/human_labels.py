@@ -54,6 +54,24 @@ def human_label_probs(
     return probs_N_C
 
 
+def human_labels(
+    name: str = "cifar10", kind: Literal["aggregate", "worst"] = "aggregate", *, folder: str | Path | None = None
+) -> Array:
+    """One label per training picture, as people gave them (CIFAR-10N): of three votes the most frequent ("aggregate",
+    9 % wrong), or a wrong one where any is ("worst", 40 % wrong).
+
+    >>> human_labels("cifar10", "best")
+    Traceback (most recent call last):
+    ValueError: kind: expected 'aggregate' or 'worst', found 'best'; name one of them
+    """
+    if name != "cifar10":
+        raise ValueError(f"name: there are no labels of people for {name!r}; there are for 'cifar10'")
+    if kind not in ("aggregate", "worst"):
+        raise ValueError(f"kind: expected 'aggregate' or 'worst', found {kind!r}; name one of them")
+    labels_N: Array = open_arrays(_path(folder)).read(kind).astype(np.int64)
+    return labels_N
+
+
 def _path(folder: str | Path | None) -> Path:
     looked = data_folders(folder)
     for place in looked:
@@ -61,6 +79,6 @@ def _path(folder: str | Path | None) -> Path:
             return place / _FILE
     raise AbsentData(
         f"name: the file {_FILE} is not on this machine (looked in {', '.join(map(str, looked))}); make it with the"
-        " arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators [50000, 3] of"
-        " github.com/UCSC-REAL/cifar-10-100n, and set NATSEL_DATA to its folder"
+        " arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators [50000, 3], aggregate"
+        " and worst [50000] of github.com/UCSC-REAL/cifar-10-100n, and set NATSEL_DATA to its folder"
     )

@@ -35,6 +35,7 @@ _NETWORKS = [
 _CONDITIONS = (
     *("clean", "noise-0.1", "noise-0.2", "noise-0.4"),
     *("noise-0.1-everywhere", "noise-0.2-everywhere", "noise-0.4-everywhere", "structured", "relevance"),
+    *("human-aggregate", "human-worst"),
 )
 _SELECTING = ("random", "rho-loss", "loss", "grad-norm", "gradient-norm-importance", "negative-irreducible-loss")
 
@@ -76,8 +77,9 @@ STUDIES = {
     ),
     "selective-training": Study(
         "selective_training",
-        _counts("pool held_out test steps batch evaluate_every trials hidden")
-        | _counts("irreducible_hidden irreducible_epochs irreducible_batch")
+        _counts("pool test steps batch evaluate_every trials width")
+        | _counts("irreducible_width irreducible_epochs irreducible_batch")
+        | {"set": one_of("mnist", "cifar10"), "held_out": whole(0), "targets": each(number(0, 1), at_least=0)}
         | {"seed": whole(0), "keep": number(0, 1), "learning_rate": number(0), "weight_decay": number(0)}
         | {"conditions": each(one_of(*_CONDITIONS))}
         | {"methods": each(one_of(*_SELECTING))},
