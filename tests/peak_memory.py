@@ -122,6 +122,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "rho-loss": lambda: ("rho-loss", examples(200_000, 2), 10, {}),
     "loss": lambda: ("loss", draws(24_000, 20, 10), 10, classes_of(24_000, 10)),
     "negative-irreducible-loss": lambda: ("negative-irreducible-loss", examples(200_000, 2), 10, {}),
+    "softmax-rho-loss": lambda: ("softmax-rho-loss", examples(200_000, 2), 10, {}),
     "loss-minus-entropy": lambda: ("loss-minus-entropy", draws(8_000, 100, 10), 10, classes_of(8_000, 10)),
     "gradient-norm-importance": lambda: (
         "gradient-norm-importance",

@@ -122,6 +122,7 @@ from natsel.search import KMeansPP as KMeansPP
 from natsel.search import LargestCluster as LargestCluster
 from natsel.search import Power as Power
 from natsel.search import Softmax as Softmax
+from natsel.search import SoftmaxDraws as SoftmaxDraws
 from natsel.search import SoftRank as SoftRank
 from natsel.search import TopK as TopK
 from natsel.search import Uniform as Uniform

@@ -34,6 +34,10 @@ PLANS = (
     *("ddu-cifar10", "ddu-dirty-mnist", "dirty-mnist", "large-batches"),
     *("ddu-scenes", "gde-cifar10"),  # see test_disagreement_study
     *("rho-mnist", "rho-cifar10", "rho-cifar10-cross-fitted", "rho-cifar10n"),  # see test_selective_training
+    *("rho-cola", "rho-sst2"),  # see test_selection_texts
+    "rho-ladder",  # see test_approximation_ladder
+    "label-errors-cifar10n",  # see test_label_errors
+    "datadiet-cifar10",  # see test_pruning_curves
     "regression-benchmark",  # see test_regression_benchmark
 )
 SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")

@@ -19,7 +19,15 @@ from natsel.experiments.studies.selection_tasks import CONDITIONS, SETS, selecti
 
 TINY = {
     **{"conditions": ["noise-0.4"], "methods": list(study.METHODS), "pool": 1000, "held_out": 400, "test": 200},
-    **{"steps": 5, "evaluate_every": 2, "batch": 32, "keep": 0.1, "width": 8, "learning_rate": 0.001},
+    **{
+        "steps": 5,
+        "uniform_steps": 5,
+        "evaluate_every": 2,
+        "batch": 32,
+        "keep": 0.1,
+        "width": 8,
+        "learning_rate": 0.001,
+    },
     **{"weight_decay": 0.01, "irreducible_width": 8, "irreducible_epochs": 2, "irreducible_batch": 64},
     **{"trials": 1, "seed": 0, "set": "mnist", "targets": [0.1]},
 }
@@ -216,8 +224,17 @@ def test_pictures_with_labels_of_people_and_cross_fitted_losses(tmp_path, monkey
     monkeypatch.setattr(natsel.data, "load", lambda name: data)
     monkeypatch.setattr(natsel.data, "human_labels", lambda name, kind: {"worst": people_N}[kind])
     settings = TINY | {"set": "cifar10", "conditions": ["human-worst"], "methods": ["random", "rho-loss"], "width": 1}
-    settings |= {"pool": 300, "held_out": 0, "test": 50, "irreducible_width": 1, "steps": 2, "irreducible_epochs": 1}
+    settings |= {
+        "pool": 300,
+        "held_out": 0,
+        "test": 50,
+        "irreducible_width": 1,
+        "steps": 2,
+        "uniform_steps": 3,
+        "irreducible_epochs": 1,
+    }
     rows = study.run(settings, tmp_path, device="cpu")["rows"]
     assert rows[1]["base"]["noisy"] == pytest.approx(0.4)
     assert rows[1]["irreducible"]["wrong"] > 0
+    assert rows[0]["curve"]["step"] == [2, 3]  # uniform goes on
     assert rows[1]["curve"]["selected"] == [60]  # 30 of 300 in each step

@@ -237,3 +237,10 @@ def test_an_accelerator_gives_the_same_scores(digits, method):
     torch.testing.assert_close(here, there, rtol=1e-3, atol=1e-4)
     trained = natsel.prune(digits, "forgetting", network=network, training=QUICK, runs=1, device="cuda")
     assert bool((trained.score_N == 0).any())
+
+
+def test_a_pruning_has_a_page(digits, tmp_path):
+    found = natsel.prune(digits, "input-norm")
+    assert "input-norm scores" in natsel.report(found, tmp_path / "page.html").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="pictures: this page shows what its data hold"):
+        natsel.report(found, tmp_path / "page.html", pictures=tmp_path)

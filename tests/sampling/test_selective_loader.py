@@ -16,7 +16,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
 
 import natsel
+from natsel.sampling.candidates import epoch_batches
 from natsel.sampling.scoring_pass import ScoringPass
+from natsel.seeds import derive
 
 N, C = 100, 3
 RNG = np.random.default_rng(0)
@@ -70,6 +72,21 @@ def test_every_example_is_a_candidate_once_per_epoch_and_the_last_batch_keeps_th
     assert not np.array_equal(epochs[0][0], epochs[1][0])
     assert [len(batch) for batch in loader] == [8, 8, 4]
     assert len(loader) == 3
+
+
+def test_a_small_last_batch_is_dropped_where_asked_for():
+    inputs, labels = torch.randn(25, 3), torch.arange(25) % 2
+    data = torch.utils.data.TensorDataset(inputs, labels)
+    given = torch.utils.data.DataLoader(data, batch_size=4, drop_last=True)
+    for loader in (
+        natsel.SelectiveLoader(given, nn.Linear(3, 2), method="loss", keep=0.5, batch=4),
+        natsel.SelectiveLoader(data, nn.Linear(3, 2), method="loss", keep=0.5, batch=4, drop_last=True),
+    ):
+        for _ in range(2):
+            assert [len(batch) for batch in loader] == [4, 4, 4]
+    assert len(natsel.SelectiveLoader(given, nn.Linear(3, 2), method="loss", keep=0.5, batch=4, drop_last=False)) == 4
+    with pytest.raises(ValueError, match="drop_last: 25 examples are fewer than the 26 candidates"):
+        natsel.SelectiveLoader(data, nn.Linear(3, 2), method="loss", keep=0.5, batch=13, drop_last=True)
 
 
 def test_selects_the_largest_losses_less_irreducible_losses():
@@ -251,6 +268,46 @@ def test_lag_scores_with_weights_one_step_old():
         train_on(model, batch)
 
 
+def test_takes_any_after_so_many_epochs_without_a_pass():
+    model, seen = network(), []
+    loader, random = loader_of(model, uniform_after=1), loader_of(network(), method="random")
+    model.register_forward_hook(lambda *_: seen.append(1))
+    chosen, any_of_them = ([[batch.ids.tolist() for batch in one] for _ in range(2)] for one in (loader, random))
+    assert len(seen) == 3, "in the first epoch alone"
+    assert chosen[0] != any_of_them[0]
+    assert chosen[1] == any_of_them[1]
+    assert (loader.diagnostics.selected, loader.diagnostics.correct) == (20, None)
+
+
+@pytest.mark.parametrize("method", ["bald", "conditional-entropy", "loss-minus-entropy"])
+def test_draws_of_dropout_are_what_a_method_reads(method):
+    """The scores are those of a belief made by hand from as many passes."""
+    model = network(dropout=0.5)
+    loader = loader_of(model, method=method, draws=6, irreducible_loss=None, keep=0.2, batch=20)
+    (batch,) = loader
+    (ids,) = epoch_batches(N, N, seed=0, epoch=0)  # masks of dropout follow the order of candidates
+    inputs, labels = torch.from_numpy(INPUTS[ids]), torch.from_numpy(LABELS[ids])
+    seeds = [derive(derive(0, "dropout", 0, 0, 0), draw) for draw in range(6)]
+    logits = [ScoringPass()(model, inputs, labels, seed).outputs for seed in seeds]
+    assert not torch.equal(logits[0], logits[1])
+    belief = natsel.CategoricalSamples(torch.stack(logits, 1).double().log_softmax(2), ids=ids)
+    known = labels if method == "loss-minus-entropy" else None
+    expected = natsel.select(method, belief, k=20, labels=known)
+    assert batch.ids.tolist() == expected.ids.tolist()
+    np.testing.assert_allclose(batch.scores, expected.scores, rtol=1e-10)
+
+
+def test_draws_whose_loss_is_not_finite_are_left_out():
+    def loss(outputs, labels):
+        loss_N = functional.cross_entropy(outputs, labels, reduction="none")
+        return torch.where(torch.arange(len(labels)) < 5, torch.nan, loss_N)
+
+    loader = loader_of(network(dropout=0.5), method="bald", draws=3, loss=loss, irreducible_loss=None)
+    left_out = {id for ids in epoch_batches(N, 40, seed=0, epoch=0) for id in ids[:5]}
+    assert not left_out & {id for batch in loader for id in batch.ids}
+    assert loader.diagnostics.not_finite == 15
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
 def test_lag_on_a_stream_of_its_own_selects_the_same():
@@ -343,6 +400,10 @@ def test_ranks_share_the_candidates_of_an_epoch():
         ({"method": "best-bald"}, "method: best-bald cannot select"),
         ({"chunk": 5}, "chunk: in mode 'train' statistics of batch norm run over all candidates"),
         ({"mode": "eval", "update_statistics": True}, "update_statistics: mode 'eval' moves no statistics"),
+        ({"draws": 1}, "draws: expected a whole number from 2, found 1"),
+        ({"draws": 3, "mode": "eval"}, "draws: passes differ by their masks of dropout"),
+        ({"draws": 3}, "method: rho-loss cannot select from draws of predictions"),
+        ({"uniform_after": -1}, "uniform_after: expected a whole number from 0, found -1"),
         ({"lag": True, "update_statistics": True}, "update_statistics: with lag=True"),
         ({"precision": "int8"}, "precision: expected 'bfloat16' or None, found 'int8'"),
         ({"masks": {"odd": [1, 2]}}, "masks: 'odd' should hold True or False for each of 100 examples"),

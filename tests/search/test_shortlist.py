@@ -296,3 +296,15 @@ def test_excluded_points_do_not_raise_the_bar():
     allowed_N[score_N.topk(300).indices] = False
     picks = TopK()(read_epig(pool, about), 5, allowed_N, torch.Generator())
     assert picks.positions.tolist() == full(score_N, 5, allowed_N)
+
+
+def test_a_large_pool_is_compared_by_parts():
+    """A whole part may be excluded; few points are looked at, and none twice."""
+    score_N = torch.rand(50_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    allowed_N = everyone(50_000)
+    allowed_N[10_000:40_000] = False
+    state = Watched(score_N, score_N + 0.001)
+    positions, scores = shortlist(state, 5, allowed_N)
+    assert positions[stable_top_k(5, scores)].tolist() == full(score_N, 5, allowed_N)
+    assert len(set(state.seen)) == len(state.seen) < 500
+    assert bool(allowed_N[positions].all())

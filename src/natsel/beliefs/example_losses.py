@@ -65,8 +65,9 @@ class ExampleLosses(Belief):
         loss_N = as_tensor(self.loss_N, "loss_N").double()
         if loss_N.ndim != 1:
             raise ValueError(f"loss_N: expected one loss per point, found shape {tuple(loss_N.shape)}; pass one each")
-        irreducible_loss_N = torch.full_like(loss_N, math.nan)
-        if self.irreducible_loss_N is not None:
+        if self.irreducible_loss_N is None:
+            irreducible_loss_N = torch.full_like(loss_N, math.nan)
+        else:
             irreducible_loss_N = as_tensor(self.irreducible_loss_N, "irreducible_loss_N").to(loss_N)
         if irreducible_loss_N.shape != loss_N.shape:
             raise ValueError(

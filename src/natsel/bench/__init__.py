@@ -6,6 +6,7 @@
     natsel bench kernel-searches --python PYTHON            searches on a kernel, against bmdal_reg and bare products
     natsel bench fisher                                     BADGE, BAIT and EIG against their published arithmetic
     natsel bench believe                                    consistent dropout
+    natsel bench selective-step                             steps of selective training against the passes they need
     natsel bench journal | bit-flips                        what safety of labels costs, and what damage is seen
     natsel bench accelerator                                BatchBALD on a GPU
 

@@ -19,6 +19,7 @@ MEASUREMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "density": ("feature_density_fits", {}),
     "fisher": ("published_arithmetic", {}),
     "believe": ("dropout_beliefs", {}),
+    "selective-step": ("selective_steps", {}),
     "journal": ("journal_writes", {}),
     "bit-flips": ("bit_flips", {}),
     "accelerator": ("accelerator", {}),

@@ -74,6 +74,7 @@ from natsel.search import (
     LargestCluster,
     Power,
     Softmax,
+    SoftmaxDraws,
     SoftRank,
     TopK,
 )
@@ -219,6 +220,14 @@ _NAMED = (
         aliases=("joint-predictive-information-gain", "rho-loss", "rho"),
         source=_PIG,
         note="RHO-LOSS where it is read from losses: the loss less the irreducible loss",
+    ),
+    Method(
+        JPIG(),
+        SoftmaxDraws(beta=4),
+        "softmax-jpig",
+        aliases=("softmax-rho-loss",),
+        source=_PIG,
+        note="with replacement; beta = 4 is the temperature 0.25 of stochastic RHO-LOSS",
     ),
     Method(Entropy(), TopK(), "entropy", aliases=("predictive-entropy",), source="Shannon 1948; Settles 2009"),
     Method(Entropy(), Power(beta=4), "power-entropy", source=_STOCHASTIC, note="beta = 4, the tuned value"),

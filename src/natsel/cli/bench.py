@@ -16,8 +16,8 @@ def command(
         str,
         typer.Argument(
             help="Against peers: quick, standard, full, one case, or a file of predictions. Alone: epig, epig-large, "
-            "epig-batch, kernel-searches, density, fisher, believe, journal, bit-flips or accelerator, with settings "
-            "as in epig:points=300,targets=40."
+            "epig-batch, kernel-searches, density, fisher, believe, selective-step, journal, bit-flips or accelerator, "
+            "with settings as in epig:points=300,targets=40."
         ),
     ] = "quick",
     python: Annotated[

@@ -90,6 +90,7 @@ def _(pool: Pool) -> np.ndarray:
     return -pool.arrays["log_probs_N_C"][np.arange(len(pool)), pool.labels_N]
 
 
+@reference("H[y|x] - H[Y|x,W]", IndependentSamples)
 @reference("H[y|x] - H[Y|x,W]", CategoricalSamples)
 def _(pool: Pool) -> np.ndarray:
     return -np.log(mean(pool)[np.arange(len(pool)), pool.labels_N]) - entropy(probs(pool)) @ pool.weights_K

@@ -1,1 +1,5 @@
 """Experiments: recipes that compare methods over seeds, and the report that shows what they cost."""
+
+from natsel.experiments.pruning_curve import Kept as Kept
+from natsel.experiments.pruning_curve import PruningCurve as PruningCurve
+from natsel.experiments.pruning_curve import pruning_curve as pruning_curve

@@ -13,6 +13,7 @@ import difflib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Generic, Literal, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -102,7 +103,7 @@ class PairFacts:
     """A point never gains from others having been added: lazy greedy is valid, and greedy reaches 1 − 1/e."""
     cost: str = "N·K·C"
 
-    @property
+    @cached_property
     def accepts(self) -> Argument:
         """Every argument that is not refused."""
         return self.needs | self.takes | (Argument.GIVEN if self.conditions else NOTHING)
@@ -268,7 +269,7 @@ def read_and_warn(
     """The state of an objective on a belief that offers what a search needs, the reading it came by, and what was
     approximated on the way.
     """
-    refusal = NoView(f"belief: {type(objective).__name__} on {type(belief).__name__} does not offer {needs.words}")
+    refusal: NoView | None = None
     for found in usable_routes(objective, type(belief), context.passed):
         if needs & ~found.reading.offers:
             continue
@@ -283,7 +284,8 @@ def read_and_warn(
         if there.given is not None and found.reading.facts.conditions:
             seen, there = _conditioned(seen, there, there.given.belief)
         return found.reading.state(objective, seen, there), found.reading, found.warnings
-    raise refusal
+    name = f"{type(objective).__name__} on {type(belief).__name__}"
+    raise refusal or NoView(f"belief: {name} does not offer {needs.words}")
 
 
 def usable_routes(objective: Objective, belief: type[Belief], passed: Argument) -> list[Route]:

@@ -4,7 +4,8 @@
     n_b = max(1, ⌊keep · n_B + 10⁻⁹⌋)                                of a smaller last batch the same share
 
 With several ranks, the up to R − 1 examples that are left over sit out the epoch, so that all ranks take as many steps.
-Examples and pairs of arrays come as the networks of natsel take them (`natsel.models.inputs_of`). Items of a torch data
+Examples and pairs of arrays come as the networks of natsel take them (`natsel.models.inputs_of`); where all of them
+keep to the memory budget, they are converted once and lie on the device. Items of a torch data
 set come as its collate function makes them, read by the workers of the DataLoader where one was given.
 docs/theory/training-selection.md, 2.
 """
@@ -22,7 +23,8 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Ra
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
 from natsel.data.labels import Array
-from natsel.models.networks.inputs import conversion_of
+from natsel.memory import memory_budget
+from natsel.models.networks.inputs import conversion_of, on_device
 from natsel.seeds import derive
 
 
@@ -96,12 +98,11 @@ def source_of(
 
 @dataclass(frozen=True, eq=False)
 class ArraySource:
-    """Inputs in an array, a memory map or a folder of pictures, and labels."""
+    """Inputs in an array, a memory map or a folder of pictures, and labels, which lie on the device."""
 
     inputs: Any
     labels_N: Tensor
     convert: Callable[[Any], Tensor]
-    device: torch.device
 
     @classmethod
     def of(cls, examples: Examples, network: nn.Module, device: torch.device) -> "ArraySource":
@@ -114,7 +115,13 @@ class ArraySource:
         if not labels_N.is_floating_point() and bool((labels_N < 0).any()):
             row = int((labels_N < 0).nonzero()[0, 0])
             raise ValueError(f"dataset: the label of example {row} is not known; leave such examples out")
-        return cls(examples.inputs, labels_N, conversion_of(network, examples.inputs, device), device)
+        inputs = examples.inputs
+        in_memory = isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and not isinstance(inputs, np.memmap))
+        if in_memory and inputs.nbytes <= memory_budget():
+            inputs, convert = on_device(network, inputs, device)
+        else:
+            convert = conversion_of(network, inputs, device)
+        return cls(inputs, labels_N.to(device), convert)
 
     def __len__(self) -> int:
         return len(self.labels_N)
@@ -123,8 +130,8 @@ class ArraySource:
         """Rows of the arrays."""
         for some in positions:
             index = torch.from_numpy(some)
-            inputs = self.inputs[index.to(self.inputs.device) if isinstance(self.inputs, Tensor) else some]
-            yield self.convert(inputs), self.labels_N[index].to(self.device)
+            rows = parts_of(self.inputs, index) if isinstance(self.inputs, Tensor) else self.inputs[some]
+            yield self.convert(rows), parts_of(self.labels_N, index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +194,9 @@ def parts_of(value: Any, rows: slice | Tensor) -> Any:
     {'tokens': tensor([[2]]), 'text': ['b']}
     """
     if isinstance(value, Tensor):
-        return value[rows]
+        if isinstance(rows, slice):
+            return value[rows]
+        return value.index_select(0, rows.to(value.device, non_blocking=True))  # in half the time of value[rows]
     if isinstance(value, Mapping):
         return {key: parts_of(part, rows) for key, part in value.items()}
     if _is_structure(value):

@@ -26,7 +26,7 @@ from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.choose.select import score
 from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
-from natsel.models.last_layer.per_example import gradient_rows
+from natsel.models.last_layer.gradient_lengths import gradient_lengths
 from natsel.models.last_layer.readout import readout_of_module
 from natsel.models.networks.inputs import as_device, as_inputs
 from natsel.models.networks.prediction import predict
@@ -116,8 +116,8 @@ def grand(
 ) -> Tensor:
     """‖∇_θ (−ln p_y)‖ of each example, over all weights of a classifier that learn, in evaluation mode.
 
-    Gradients are made in chunks and only their lengths are kept. One backward pass per example: it costs about as much
-    as an epoch of training, and more memory.
+    Lengths are computed layer by layer, in chunks that keep to the memory budget: about as much time as an epoch of
+    training. Networks with uncommon layers get whole gradients, which need more time and memory.
 
     >>> network = nn.Linear(2, 2, bias=False).requires_grad_()
     >>> _ = network.weight.data.zero_()
@@ -130,13 +130,12 @@ def grand(
     labels_N = class_labels(as_tensor(labels_N, "labels"), len(logits_N_C), logits_N_C.shape[1]).to(device)
 
     def residuals(part: slice) -> Tensor:
-        """∂(−ln p_y)/∂logits = p − e_y, as one row per example."""
+        """∂(−ln p_y)/∂logits = p − e_y of each example."""
         probs_n_C = logits_N_C[part].double().softmax(1)
         others_n_C = probs_n_C.scatter(1, labels_N[part, None], 0.0)
-        return others_n_C.scatter(1, labels_N[part, None], -others_n_C.sum(1, keepdim=True))[:, None]
+        return others_n_C.scatter(1, labels_N[part, None], -others_n_C.sum(1, keepdim=True))
 
-    found_N_1_1 = gradient_rows(network, inputs, residuals, 1, device, project=_lengths, progress=progress)
-    return found_N_1_1[:, 0, 0]
+    return gradient_lengths(network, inputs, residuals, device, progress=progress)
 
 
 def grand_last_layer(
@@ -178,13 +177,15 @@ def input_norm(inputs: Any, mean: float | Sequence[float] = 0.0, std: float | Se
 
 def noisy_input_norm(
     inputs: Any,
+    mean: float | Sequence[float] = 0.0,
+    std: float | Sequence[float] = 1.0,
     *,
     seed: int = 0,
     ratio: Ratio = "log-of-normal",
     ratio_mean: float = 3.2924,
     ratio_std: float = 0.2723,
 ) -> Tensor:
-    """‖x‖ times a random factor per example, which imitates the spread of gradient norm over input norm.
+    """`input_norm` times a random factor per example, which imitates the spread of gradient norm over input norm.
 
     With n drawn from a normal distribution the factor is ln n ("log-of-normal", as published; n is at least a little
     above 1, so that scores stay positive) or exp n ("log-normal").
@@ -194,15 +195,10 @@ def noisy_input_norm(
     """
     if ratio not in ("log-of-normal", "log-normal"):
         raise ValueError(f"ratio: expected log-of-normal or log-normal, found {ratio!r}; choose one of them")
-    norm_N = input_norm(inputs)
+    norm_N = input_norm(inputs, mean, std)
     drawn_N = torch.randn(len(norm_N), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     drawn_N = ratio_mean + ratio_std * drawn_N
     return norm_N * (drawn_N.exp() if ratio == "log-normal" else drawn_N.clamp_min(1 + 1e-6).log())
-
-
-def _lengths(rows_n_P: Tensor) -> Tensor:
-    lengths_n_1: Tensor = torch.linalg.vector_norm(rows_n_P, dim=1, keepdim=True, dtype=torch.float64)
-    return lengths_n_1
 
 
 def _by_method(method: str, log_probs: ArrayLike, labels_N: ArrayLike | None) -> Tensor:

@@ -9,8 +9,9 @@ next training step would otherwise be those of the pass.
 docs/theory/training-selection.md, 6; Mindermann et al. 2022.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ class PassResult:
     outputs: Any
     """What the network answers, a tensor where that was one or held `logits`."""
     features_N_D: Tensor | None = None
+    log_probs_N_K_C: Tensor | None = None
+    """Predictions of K passes, where there were several."""
 
     @property
     def logits_N_C(self) -> Tensor | None:
@@ -79,9 +82,19 @@ class ScoringPass:
             raise ValueError("update_statistics: mode 'eval' moves no statistics; leave it out, or use mode='train'")
 
     def __call__(
-        self, network: nn.Module, inputs: Any, labels: Tensor, seed: int, feature_layer: str | None = None
+        self,
+        network: nn.Module,
+        inputs: Any,
+        labels: Tensor,
+        seed: int,
+        feature_layer: str | None = None,
+        parts: list[nn.Module] | None = None,
     ) -> PassResult:
-        """The losses of candidates; with `feature_layer`, also what this layer of the network was called with."""
+        """The losses of candidates; with `feature_layer`, also what this layer of the network was called with.
+
+        `parts`: all modules of the network, where a caller has listed them before.
+        """
+        parts = list(network.modules()) if parts is None else parts
         count = len(labels)
         size = self.chunk or max(1, count)
         features: list[Tensor] = []
@@ -91,7 +104,7 @@ class ScoringPass:
             layer = network.get_submodule(feature_layer)
             hook = layer.register_forward_pre_hook(lambda _, given: features.append(given[0].detach()))
         found = []
-        with torch.no_grad(), hook, seeded(seed, labels.device), self._modes(network), self._autocast(labels.device):
+        with torch.no_grad(), hook, seeded(seed, labels.device), self._modes(parts), self._autocast(labels.device):
             for start in range(0, count, size):
                 some = inputs if size >= count else parts_of(inputs, slice(start, start + size))
                 found.append(_logits(network(**some) if isinstance(some, Mapping) else network(some)))
@@ -107,10 +120,29 @@ class ScoringPass:
         wide = loss_N if loss_N.dtype == torch.float64 else loss_N.float()
         return PassResult(wide.detach(), outputs, torch.cat(features) if features else None)
 
+    def draws(
+        self, network: nn.Module, inputs: Any, labels: Tensor, seeds: list[int], parts: list[nn.Module] | None = None
+    ) -> PassResult:
+        """One pass per seed, with masks of dropout drawn anew for each candidate: mean losses, and all predictions.
+
+        >>> network = nn.Sequential(nn.Dropout(), nn.Linear(1, 2))
+        >>> ScoringPass().draws(network, torch.ones(3, 1), torch.tensor([0, 1, 1]), [0, 1]).log_probs_N_K_C.shape
+        torch.Size([3, 2, 2])
+        """
+        passes = [self(network, inputs, labels, seed, None, parts) for seed in seeds]
+        loss_N = torch.stack([one.loss_N for one in passes]).mean(0)
+        logits = [one.logits_N_C for one in passes if one.logits_N_C is not None]
+        if not logits:
+            return PassResult(loss_N, None)
+        log_probs_N_K_C = torch.stack(logits, 1).double().log_softmax(2)
+        # Candidates whose loss is not finite are left out later; until then they need rows that are predictions.
+        usual_N = loss_N.isfinite()[:, None, None]
+        log_probs_N_K_C = log_probs_N_K_C.where(usual_N, -math.log(log_probs_N_K_C.shape[2]))
+        return PassResult(loss_N, log_probs_N_K_C.logsumexp(1), None, log_probs_N_K_C)
+
     @contextmanager
-    def _modes(self, network: nn.Module) -> Iterator[None]:
+    def _modes(self, parts: list[nn.Module]) -> Iterator[None]:
         """A block in which parts are in their modes; then modes and buffers are what they were."""
-        parts = list(network.modules())
         training = self.mode == "train"
         changed = []
         for part in parts:
@@ -138,14 +170,16 @@ class ScoringPass:
                 if one._version != version:
                     one.copy_(copy)
 
-    def _autocast(self, device: torch.device) -> torch.autocast:
+    def _autocast(self, device: torch.device) -> AbstractContextManager[Any]:
         """Autocast as asked for, else as it is around.
 
         Without its cache: older torch keeps weights there that were cast without gradients, and a step would use them.
         """
         around = torch.is_autocast_enabled(device.type)
+        if self.precision is None and not around:
+            return nullcontext()
         dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.get_autocast_dtype(device.type)
-        return torch.autocast(device.type, dtype, enabled=self.precision is not None or around, cache_enabled=False)
+        return torch.autocast(device.type, dtype, cache_enabled=False)
 
 
 def cross_entropy(outputs: Any, labels: Tensor) -> Tensor:

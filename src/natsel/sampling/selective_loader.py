@@ -5,8 +5,9 @@
     b_t    the n_b = keep · n_B candidates that the method selects           as natsel.select on natsel.ExampleLosses
 
 By default the method is RHO-LOSS: the largest loss less irreducible loss. Any method works that can be read from
-losses, logits and features of the last layer. Everything is decided by the seed, the epoch and the number of the batch:
-the same seed on the same network selects the same examples, and a loader resumes at its next batch.
+losses, logits and features of the last layer, or from predictions under several masks of dropout. Everything is decided
+by the seed, the epoch and the number of the batch: the same seed on the same network selects the same examples, and a
+loader resumes at its next batch.
 docs/theory/training-selection.md, 2, 5 and 6; Mindermann et al. 2022.
 """
 
@@ -19,17 +20,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
-from natsel.beliefs import Belief
+from natsel.beliefs import Belief, IndependentSamples
 from natsel.beliefs.arrays import as_device
 from natsel.beliefs.example_losses import ExampleLosses
 from natsel.capabilities import Picks
-from natsel.choose.methods import Method, resolve
+from natsel.choose.methods import METHODS, Method, resolve
 from natsel.choose.select import select
 from natsel.data.examples import Examples
 from natsel.data.labels import Array, as_numpy
 from natsel.ids import IdArray, are_among, ids_for, keys_of
 from natsel.models.last_layer.readout import last_linear
+from natsel.models.networks.augmentation import Augmentation
 from natsel.objectives import Context, read_and_warn
 from natsel.sampling.candidates import epoch_batches, n_candidates, n_selected, parts_of, source_of
 from natsel.sampling.irreducible_loss import IrreducibleLoss
@@ -100,9 +103,9 @@ class SelectionCounts:
 class _Choice(NamedTuple):
     """Which of a batch of candidates are trained on."""
 
-    rows_B: list[int]
-    weights_B: list[float] | None
-    scores_B: list[float]
+    rows_B: Array
+    weights_B: Array | None
+    scores_B: Array
     warnings: tuple[str, ...]
     counts: SelectionCounts
 
@@ -116,8 +119,35 @@ class _ScoredCandidates(NamedTuple):
     inputs: Any
     labels: Tensor
     result: PassResult | None = None
+    correct_N: Tensor | None = None
+    """Whether the network predicts the class of each candidate, on the CPU; None where outputs are no logits."""
     done: torch.cuda.Event | None = None
-    """After which the result may be read, where another stream computes it."""
+    """After which all this may be read, where an accelerator computes it."""
+
+
+class _NetworkCopy(NamedTuple):
+    """A copy of the network that another stream computes with while the network is trained."""
+
+    network: nn.Module
+    parts: list[nn.Module]
+    pairs: list[tuple[list[Tensor], list[Tensor]]]
+    """Weights and buffers of the copy, and those of the network: one pair of lists for each type of number."""
+
+    @classmethod
+    def of(cls, network: nn.Module) -> "_NetworkCopy":
+        copied = copy.deepcopy(network)
+        own, others = ([*one.parameters(), *one.buffers()] for one in (copied, network))
+        pairs = []
+        for dtype in {tensor.dtype for tensor in own}:
+            rows = [row for row, tensor in enumerate(own) if tensor.dtype == dtype]
+            pairs.append(([own[row] for row in rows], [others[row] for row in rows]))
+        return cls(copied, list(copied.modules()), pairs)
+
+    def update(self) -> None:
+        """Take over the weights and buffers of the network, many in one launch."""
+        with torch.no_grad():
+            for own, others in self.pairs:
+                torch._foreach_copy_(own, others)
 
 
 class _Needs(NamedTuple):
@@ -138,7 +168,14 @@ class SelectiveLoader:
     `irreducible_loss`: natsel.IrreducibleLoss, a mapping from id to loss, or one number per example. `ids` name the
     examples; without ids they count from 0.
     `loss`, `mode`, `dropout`, `update_statistics`, `precision`, `chunk`: how candidates are scored (`ScoringPass`).
+    `augmentation`: changes candidates at random before they are scored, such as natsel.models.CropFlip(); what is
+    scored is what is trained on.
+    `draws`: with so many passes of dropout per batch of candidates, methods read what these disagree in: bald, entropy,
+    conditional-entropy, loss-minus-entropy.
+    `uniform_after`: from this epoch on, candidates are not scored, and examples are taken at random.
     `lag=True` scores the next candidates while the training step runs, with weights that are one step old.
+    `drop_last=True` leaves out the last candidates of an epoch where they are fewer than the others, as batch norm may
+    need; by default what a DataLoader says, else False.
     `masks`: facts about examples that `diagnostics` counts; those of natsel.Examples are known already.
     `rank` and `world`: by default those of torch.distributed; each rank selects from its own candidates.
 
@@ -172,12 +209,16 @@ class SelectiveLoader:
         batch: int = 32,
         irreducible_loss: Any = None,
         loss: ExampleLoss | None = None,
+        augmentation: Augmentation | None = None,
         mode: Literal["train", "eval"] = "train",
         dropout: bool = True,
         update_statistics: bool = False,
         precision: Literal["bfloat16"] | None = None,
         chunk: int | None = None,
+        draws: int | None = None,
+        uniform_after: int | None = None,
         lag: bool = False,
+        drop_last: bool | None = None,
         seed: int = 0,
         ids: Any = None,
         masks: Mapping[str, Any] | None = None,
@@ -187,10 +228,13 @@ class SelectiveLoader:
         world: int | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        _check_sizes(keep, batch, seed)
+        _check_sizes(keep, batch, seed, draws, uniform_after)
         if not isinstance(model, nn.Module):
             raise ValueError(f"model: expected a torch module, found {type(model).__name__}; pass the network itself")
         self.scoring = ScoringPass(loss, mode, dropout, update_statistics, precision, chunk)
+        self.augmentation, self.draws, self.uniform_after = augmentation, draws, uniform_after
+        if draws is not None and (mode == "eval" or not dropout):
+            raise ValueError("draws: passes differ by their masks of dropout; use mode='train' and dropout=True")
         if lag and update_statistics:
             raise ValueError("update_statistics: with lag=True candidates pass a copy of the network; leave one out")
         self.method, self.keep, self.batch, self.seed, self.lag = resolve(method), keep, batch, seed, bool(lag)
@@ -201,27 +245,37 @@ class SelectiveLoader:
         if device is not None:
             self.device = as_device(device)
         self.rank, self.world = _place(rank, world)
+        self.drop_last = isinstance(dataset, DataLoader) and dataset.drop_last if drop_last is None else bool(drop_last)
         self.n_candidates = n_candidates(batch, keep)
         """How many candidates a batch is selected from."""
         self._source = source_of(dataset, self.model, self.device, inputs_key, labels_key)
         if len(self._source) < self.world:
             raise ValueError(f"world: {len(self._source)} examples cannot be shared by {self.world} ranks; use fewer")
+        if len(self) == 0:
+            raise ValueError(
+                f"drop_last: {len(self._source) // self.world} examples are fewer than the {self.n_candidates}"
+                " candidates of a batch, so that no batch would be left; leave it out, or use a smaller batch"
+            )
         self.ids = ids_for(ids, len(self._source))
         self._masks = _masks(masks, dataset, len(self._source))
-        self._irreducible_N = _irreducible(irreducible_loss, self.ids, dataset, self.device)
+        self._irreducible_N = _irreducible(irreducible_loss, self.ids, dataset)
         self._name = method if isinstance(method, str) else method.name  # as the user has it, in errors
-        self._needs = _needs_of(self.method, self._name, self._irreducible_N is not None, self.n_candidates, batch)
+        knows = self._irreducible_N is not None
+        self._needs = _needs_of(self.method, self._name, knows, self.n_candidates, batch, draws)
         self._feature_layer: str | None = None
         self._epoch, self._batch = 0, 0  # of the batch that comes next
         self._counts = self._no_counts()
         self._ahead: _ScoredCandidates | None = None  # with lag: the next candidates, scored or being scored
+        self._generator = torch.Generator()  # of the searches, seeded anew for each batch
         self._chosen: _Choice | None = None  # of the next candidates, where a state was saved or loaded
-        self._copy: nn.Module | None = None
+        self._parts: list[nn.Module] = []
+        self._copy: _NetworkCopy | None = None
         self._stream: torch.cuda.Stream | None = None
 
     def __len__(self) -> int:
         """How many batches an epoch has."""
-        return math.ceil(len(self._source) // self.world / self.n_candidates)
+        whole, rest = divmod(len(self._source) // self.world, self.n_candidates)
+        return whole + (rest > 0 and not self.drop_last)
 
     def __repr__(self) -> str:
         return (
@@ -238,7 +292,10 @@ class SelectiveLoader:
         """Where the loader stands, in plain values; saved after a training step, it resumes with the batch after it."""
         if self._ahead is not None and self._chosen is None:
             self._chosen = self._choose(self._ahead)  # of weights that will be gone
-        chosen = None if self._chosen is None else self._chosen._asdict() | {"counts": vars(self._chosen.counts)}
+        chosen = None
+        if self._chosen is not None:
+            parts = self._chosen._asdict() | {"counts": vars(self._chosen.counts)}
+            chosen = {name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in parts.items()}
         place = {"epoch": self._epoch, "batch": self._batch, "chosen": chosen, "counts": vars(self._counts)}
         return copy.deepcopy({**self._settings(), **place})
 
@@ -255,16 +312,20 @@ class SelectiveLoader:
         chosen = state["chosen"]
         self._ahead, self._chosen = None, None
         if chosen is not None:
-            self._chosen = _Choice(**chosen | {"counts": SelectionCounts(**chosen["counts"])})
+            arrays = {name: np.array(part) for name, part in chosen.items() if name.endswith("_B") and part is not None}
+            self._chosen = _Choice(**chosen | arrays | {"counts": SelectionCounts(**chosen["counts"])})
 
     def _settings(self) -> dict[str, Any]:
         """What has to be the same where a state is loaded; each rank has a state of its own."""
         return {
             "n_examples": len(self._source),
             "n_candidates": self.n_candidates,
+            "drop_last": self.drop_last,
             "keep": self.keep,
             "seed": self.seed,
             "method": self.method.name,
+            "draws": self.draws,
+            "uniform_after": self.uniform_after,
             "rank": self.rank,
             "world": self.world,
         }
@@ -275,6 +336,7 @@ class SelectiveLoader:
         self._ahead = None
         if self._batch == 0:
             self._counts = self._no_counts()
+        self._parts, self._copy = list(self.model.modules()), None  # parts may have been replaced since
         reader = self._candidates()
         current = next(reader, None)
         if current is not None and self._chosen is None:
@@ -300,80 +362,111 @@ class SelectiveLoader:
         """The candidates of the epoch from the next batch on."""
         epoch, first = self._epoch, self._batch
         size = len(self._source), self.n_candidates
-        batches = epoch_batches(*size, self.seed, epoch, self.rank, self.world)[first:]
+        batches = epoch_batches(*size, self.seed, epoch, self.rank, self.world)[first : len(self)]
         read = self._source.batches(batches, derive(self.seed, "workers", epoch, self.rank))
         for number, (positions_N, (inputs, labels)) in enumerate(zip(batches, read, strict=True), first):
+            if self.augmentation is not None:
+                drawn = torch.Generator(self.device)
+                drawn.manual_seed(derive(self.seed, "augmentation", epoch, number, self.rank))
+                inputs = self.augmentation(inputs, drawn)
             yield _ScoredCandidates(epoch, number, positions_N, inputs, labels)
 
     def _scored(self, candidates: _ScoredCandidates) -> _ScoredCandidates:
         """Candidates with their losses; with lag on an accelerator, while something else goes on there."""
+        if self.uniform_after is not None and candidates.epoch >= self.uniform_after:
+            return candidates
         if self._needs.features and self._feature_layer is None:
             self._feature_layer = _last_layer(self.model, candidates.inputs, self.device)
-        seed = derive(self.seed, "dropout", candidates.epoch, candidates.number, self.rank)
-        given = candidates.inputs, candidates.labels, seed, self._feature_layer
-        if not self.lag or self.device.type != "cuda":
-            return candidates._replace(result=self.scoring(self.model, *given))
-        if self._copy is None or self._stream is None:
-            self._copy, self._stream = copy.deepcopy(self.model), torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        with torch.no_grad():
-            for one, new in zip(_tensors(self._copy), _tensors(self.model), strict=True):
-                one.copy_(new)
+        if self.device.type != "cuda":
+            return self._passed(candidates, self.model, self._parts)
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        if not self.lag:
+            scored = self._passed(candidates, self.model, self._parts)
+            done.record(torch.cuda.current_stream(self.device))
+            return scored._replace(done=done)
+        if self._copy is None:
+            self._copy = _NetworkCopy.of(self.model)
+            self._stream = self._stream or torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        assert self._stream is not None
+        self._copy.update()
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
-            result = self.scoring(self._copy, *given)
-            done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            scored = self._passed(candidates, self._copy.network, self._copy.parts)
             done.record(self._stream)
-        return candidates._replace(result=result, done=done)
+        return scored._replace(done=done)
+
+    def _passed(self, candidates: _ScoredCandidates, network: nn.Module, parts: list[nn.Module]) -> _ScoredCandidates:
+        """Candidates with what a network says about them; what the choice reads on the CPU is on its way there.
+
+        By losses one chooses on the CPU: an accelerator would be waited for after each of many small operations.
+        """
+        inputs, labels, correct_N = candidates.inputs, candidates.labels, None
+        seed = derive(self.seed, "dropout", candidates.epoch, candidates.number, self.rank)
+        if self.draws is None:
+            result = self.scoring(network, inputs, labels, seed, self._feature_layer, parts)
+        else:
+            result = self.scoring.draws(network, inputs, labels, [derive(seed, i) for i in range(self.draws)], parts)
+        if result.logits_N_C is not None and labels.ndim == 1 and not labels.is_floating_point():
+            correct_N = (result.logits_N_C.argmax(1) == labels).to("cpu", non_blocking=True)
+        if not self._needs.logits:
+            result = PassResult(result.loss_N.to("cpu", non_blocking=True), None)
+        return candidates._replace(result=result, correct_N=correct_N)
 
     def _choose(self, candidates: _ScoredCandidates) -> _Choice:
-        """Which candidates are trained on."""
-        result, positions_N, labels = candidates.result, candidates.positions_N, candidates.labels
-        assert result is not None, "candidates are scored before one chooses"
-        if candidates.done is not None:
-            torch.cuda.current_stream(self.device).wait_event(candidates.done)
+        """Which candidates are trained on: those that the method selects, or any where they were not scored."""
+        if candidates.result is None:
+            result = PassResult(torch.zeros(len(candidates.positions_N)), None)
+            return self._chosen_by(METHODS["random"], candidates, result, None, None)
+        result, positions_N = candidates.result, candidates.positions_N
+        if candidates.done is not None:  # the one wait in a step; with lag the step before hides it
+            candidates.done.synchronize()
         if self._needs.logits and result.logits_N_C is None:
             raise ValueError(
                 f"method: {self._name} reads logits, but the network gives no row of them per example; use"
                 " rho-loss or loss"
             )
-        irreducible_N = None
-        finite_N = result.loss_N.isfinite()
-        if self._irreducible_N is not None:
-            irreducible_N = self._irreducible_N[torch.from_numpy(positions_N).to(self.device)]
-            finite_N &= irreducible_N.isfinite()
-        belief = ExampleLosses(
-            result.loss_N,
-            irreducible_N,
-            result.logits_N_C if self._needs.logits else None,
-            result.features_N_D,
-        )
-        known_N = labels if self._needs.labels else None
+        irreducible_N = None if self._irreducible_N is None else self._irreducible_N[positions_N]
+        known_N = candidates.labels if self._needs.labels else None
+        return self._chosen_by(self.method, candidates, result, irreducible_N, known_N)
+
+    def _chosen_by(
+        self,
+        method: Method,
+        candidates: _ScoredCandidates,
+        result: PassResult,
+        irreducible_N: Array | None,
+        known_N: Tensor | None,
+    ) -> _Choice:
+        positions_N = candidates.positions_N
+        # NumPy takes a fifth of the time of torch for so few numbers.
+        finite_N = np.isfinite(result.loss_N.cpu().numpy())
+        if irreducible_N is not None:
+            finite_N &= np.isfinite(irreducible_N)
+        belief: Belief
+        if result.log_probs_N_K_C is None:
+            belief = ExampleLosses(result.loss_N, irreducible_N, result.logits_N_C, result.features_N_D)
+        else:
+            belief = IndependentSamples(result.log_probs_N_K_C)
         count, wanted = int(finite_N.sum()), n_selected(len(positions_N), self.keep)
         warnings: tuple[str, ...] = ()
         if count < len(positions_N):
-            rows_n = finite_N.nonzero().squeeze(1)
-            _refuse_fewer(count, wanted, self.ids[positions_N[~finite_N.cpu().numpy()]], candidates)
+            rows_n = finite_N.nonzero()[0]
+            _refuse_fewer(count, wanted, self.ids[positions_N[~finite_N]], candidates)
             belief, known_N = belief[rows_n], None if known_N is None else known_N[rows_n]
             warnings = (f"losses: {len(positions_N) - count} of {len(positions_N)} are not finite and were left out",)
         seed = derive(self.seed, "select", candidates.epoch, candidates.number, self.rank)
-        picks, said = _picked(self.method, belief, wanted, known_N, torch.Generator().manual_seed(seed))
+        picks, said = _picked(method, belief, wanted, known_N, self._generator.manual_seed(seed))
         rows_B = belief.ids[picks.positions.cpu().numpy()]
         return _Choice(
-            rows_B.tolist(),
-            None if picks.weights is None else picks.weights.tolist(),
-            picks.scores.tolist(),
+            rows_B,
+            None if picks.weights is None else picks.weights.numpy(),
+            picks.scores.numpy(),
             (*warnings, *said),
-            self._counted(candidates, result, rows_B, len(positions_N) - count),
+            self._counted(candidates, rows_B, len(positions_N) - count),
         )
 
-    def _counted(
-        self, candidates: _ScoredCandidates, result: PassResult, rows_B: Array, not_finite: int
-    ) -> SelectionCounts:
-        logits_N_C, positions_N, labels = result.logits_N_C, candidates.positions_N, candidates.labels
-        correct = None
-        if logits_N_C is not None and labels.ndim == 1 and not labels.is_floating_point():
-            index_B = torch.from_numpy(rows_B).to(self.device)
-            correct = int((logits_N_C[index_B].argmax(1) == labels[index_B]).sum())
+    def _counted(self, candidates: _ScoredCandidates, rows_B: Array, not_finite: int) -> SelectionCounts:
+        positions_N, correct_N = candidates.positions_N, candidates.correct_N
         taken_B = positions_N[rows_B]
         return SelectionCounts(
             candidates.epoch,
@@ -381,20 +474,23 @@ class SelectiveLoader:
             len(positions_N),
             len(taken_B),
             not_finite,
-            correct,
+            None if correct_N is None else int(correct_N.numpy()[rows_B].sum()),
             {name: int(mask_N[taken_B].sum()) for name, mask_N in self._masks.items()},
             {name: int(mask_N[positions_N].sum()) for name, mask_N in self._masks.items()},
         )
 
     def _selected(self, candidates: _ScoredCandidates, choice: _Choice) -> SelectedBatch:
-        rows_B = torch.tensor(choice.rows_B, dtype=torch.int64, device=self.device)
-        weights_B = torch.ones(len(rows_B)) if choice.weights_B is None else torch.tensor(choice.weights_B)
+        rows_B = torch.from_numpy(choice.rows_B).to(self.device, non_blocking=True)
+        if choice.weights_B is None:
+            weights_B = torch.ones(len(rows_B), device=self.device)
+        else:
+            weights_B = torch.from_numpy(choice.weights_B).to(self.device, torch.float32, non_blocking=True)
         return SelectedBatch(
             inputs=parts_of(candidates.inputs, rows_B),
             labels=candidates.labels[rows_B],
-            weights=weights_B.to(self.device),
+            weights=weights_B,
             ids=self.ids[candidates.positions_N[choice.rows_B]],
-            scores=torch.tensor(choice.scores_B, dtype=torch.float64),
+            scores=torch.from_numpy(choice.scores_B),
             warnings=tuple(choice.warnings),
         )
 
@@ -404,7 +500,7 @@ class SelectiveLoader:
 
 
 def _picked(
-    method: Method, belief: ExampleLosses, k: int, labels_N: Tensor | None, generator: torch.Generator
+    method: Method, belief: Belief, k: int, labels_N: Tensor | None, generator: torch.Generator
 ) -> tuple[Picks, tuple[str, ...]]:
     """The picks of `natsel.select`, and warnings.
 
@@ -418,10 +514,13 @@ def _picked(
     return picks, (*approximations, *state.warnings, *picks.notes)
 
 
-def _check_sizes(keep: Any, batch: Any, seed: Any) -> None:
+def _check_sizes(keep: Any, batch: Any, seed: Any, draws: Any, uniform_after: Any) -> None:
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise ValueError(f"keep: expected a share above 0 and up to 1, found {keep!r}; 0.1 trains on one in ten")
-    for name, value, least in (("batch", batch, 1), ("seed", seed, 0)):
+    sizes = [("batch", batch, 1), ("seed", seed, 0)]
+    sizes += [] if draws is None else [("draws", draws, 2)]
+    sizes += [] if uniform_after is None else [("uniform_after", uniform_after, 0)]
+    for name, value, least in sizes:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name}: expected a whole number from {least}, found {value!r}; the default will do")
 
@@ -451,8 +550,8 @@ def _masks(masks: Mapping[str, Any] | None, dataset: Any, count: int) -> dict[st
     return found
 
 
-def _irreducible(given: Any, ids: IdArray, dataset: Any, device: torch.device) -> Tensor | None:
-    """One irreducible loss per example in float64, on the device once and for all; missing ones are refused."""
+def _irreducible(given: Any, ids: IdArray, dataset: Any) -> Array | None:
+    """One irreducible loss per example in float64; missing ones are refused."""
     if given is None:
         return None
     if isinstance(given, IrreducibleLoss):
@@ -479,36 +578,49 @@ def _irreducible(given: Any, ids: IdArray, dataset: Any, device: torch.device) -
     absent = np.isnan(loss_N)
     if absent.any():
         raise ValueError(f"irreducible_loss: none is known for {_named(ids[absent])}; make one for each example")
-    return torch.from_numpy(loss_N.copy()).to(device)
+    return loss_N.copy()
 
 
-def _needs_of(method: Method, name: str, knows_irreducible: bool, n_rows: int, k: int) -> _Needs:
+def _needs_of(
+    method: Method, name: str, knows_irreducible: bool, n_rows: int, k: int, draws: int | None = None
+) -> _Needs:
     """What a method reads, found by trying it on made-up candidates; refused where it cannot select from any."""
-    found, reason = _tried(method, knows_irreducible, n_rows, k)
+    found, reason = _tried(method, knows_irreducible, n_rows, k, draws)
     if found is not None:
         return found
+    if draws is not None:
+        raise ValueError(
+            f"method: {name} cannot select from draws of predictions ({reason}); leave draws out, or use bald, entropy,"
+            " conditional-entropy or loss-minus-entropy"
+        )
     if not knows_irreducible and _tried(method, True, n_rows, k)[0] is not None:
         raise ValueError(
             f"irreducible_loss: {name} needs one per example; pass natsel.IrreducibleLoss.fit(…), or use method='loss'"
         )
     raise ValueError(
         f"method: {name} cannot select from losses, logits and features of one network ({reason}); use rho-loss,"
-        " loss, grad-norm, grad-norm-is, entropy or random"
+        " loss, grad-norm, grad-norm-is, entropy or random; some methods want draws="
     )
 
 
-def _tried(method: Method, knows_irreducible: bool, n_rows: int, k: int) -> tuple[_Needs | None, str]:
+def _tried(
+    method: Method, knows_irreducible: bool, n_rows: int, k: int, draws: int | None = None
+) -> tuple[_Needs | None, str]:
     generator, reason = torch.Generator().manual_seed(0), ""
     loss_N, irreducible_N = torch.rand(2, n_rows, generator=generator)
     logits_N_C, features_N_D = torch.randn(2, n_rows, 3, generator=generator)
     labels_N = torch.arange(n_rows) % 3
-    for needs in (_Needs(bool(i % 2), i > 1, i > 3) for i in range(6)):
-        belief = ExampleLosses(
+    ways = [_Needs(bool(i % 2), i > 1, i > 3) for i in range(6)]
+    for needs in ways if draws is None else ways[2:4]:
+        belief: Belief = ExampleLosses(
             loss_N,
             irreducible_N if knows_irreducible else None,
             logits_N_C if needs.logits else None,
             features_N_D if needs.features else None,
         )
+        if draws is not None:
+            log_probs_N_K_C = torch.randn(n_rows, draws, 3, generator=generator).log_softmax(2)
+            belief = IndependentSamples(log_probs_N_K_C)
         try:
             select(method, belief, k, labels=labels_N if needs.labels else None)
         except ValueError as refusal:
@@ -542,11 +654,6 @@ def _named(ids: IdArray) -> str:
     """A few ids, and how many there are besides."""
     keys = keys_of(ids)
     return ", ".join(map(repr, keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-
-
-def _tensors(network: nn.Module) -> Iterator[Tensor]:
-    yield from network.parameters()
-    yield from network.buffers()
 
 
 def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from natsel.search.gumbel import gumbel_noise, gumbel_top_k, ordered_log_prob
 from natsel.search.importance import ImportanceSampling
 from natsel.search.kmeans_pp import KMeansPP
 from natsel.search.largest_cluster import LargestCluster
+from natsel.search.softmax_draws import SoftmaxDraws
 from natsel.search.stochastic import Power, Softmax, SoftRank, Uniform, reservoir_top_k
 from natsel.search.topk import TopK, allowed_scores, refuse_nan, stable_top_k
 
@@ -22,6 +23,7 @@ SEARCHES: list[type[Search]] = [
     SoftRank,
     Uniform,
     ImportanceSampling,
+    SoftmaxDraws,
     Exhaustive,
     ForwardBackward,
     KMeansPP,
@@ -62,6 +64,7 @@ __all__ = [
     "Power",
     "SoftRank",
     "Softmax",
+    "SoftmaxDraws",
     "TopK",
     "Uniform",
     "allowed_scores",

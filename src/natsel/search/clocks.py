@@ -26,7 +26,7 @@ class Clocks:
     def __init__(self, count: int, generator: torch.Generator, device: torch.device) -> None:
         # By inversion, as gumbel_noise does: 1 - u is exact and never 0.
         uniform_N = torch.rand(count, dtype=torch.float64, generator=generator)
-        self.left_N = (1 - uniform_N).log_().neg_().to(device)
+        self.left_N = uniform_N.neg_().add_(1).log_().neg_().to(device)
         self.log_prob = 0.0
 
     def at(self, positions_M: Tensor) -> "Clocks":
@@ -42,15 +42,15 @@ class Clocks:
             return None
         rate_N = weights_N / most  # sums of huge weights would overflow
         # A clock at 0 without weight would give 0 / 0.
-        wait_N = torch.where(rate_N > 0, self.left_N / rate_N, torch.inf)
+        wait_N = (self.left_N / rate_N).masked_fill_(~(rate_N > 0), torch.inf)
         position = int(wait_N.argmin())
-        self.left_N = (self.left_N - wait_N[position] * rate_N).clamp_min_(0)
         self.log_prob += math.log(float(rate_N[position] / rate_N.sum()))
+        self.left_N.sub_(rate_N.mul_(wait_N[position])).clamp_min_(0)
         return position
 
     def soon(self, weights_N: Tensor, count: int) -> Tensor:
         """Up to `count` positions that would ring first if these weights stayed as they are; they go on running."""
-        wait_N = torch.where(weights_N > 0, self.left_N / weights_N, torch.inf)
+        wait_N = (self.left_N / weights_N).masked_fill_(~(weights_N > 0), torch.inf)
         first = wait_N.topk(min(count, len(wait_N)), largest=False)
         return first.indices[first.values < torch.inf]
 

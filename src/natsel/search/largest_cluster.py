@@ -65,5 +65,6 @@ def _likely_picks(nearest: Nearest, distance_N: Tensor, count: int) -> Tensor:
     inside_N = distance_N.where(nearest.owner_N == first, 0.0)
     found = farthest_soon(inside_N, count - len(others)).tolist()
     for place, cluster in enumerate(others):  # in turns: the largest cluster often stays the largest
-        found.insert(2 * place + 2, int(distance_N.where(nearest.owner_N == cluster, 0.0).argmax()))
+        inside_N.copy_(distance_N).masked_fill_(nearest.owner_N != cluster, 0.0)
+        found.insert(2 * place + 2, int(inside_N.argmax()))
     return torch.tensor(found)

@@ -67,11 +67,12 @@ class Nearest:
         self.scores.append(score)
         if last:
             return score
-        far_N = self.size_N + self.size_N[position]
         # Nothing is known at first: points far from a long one are the long ones.
-        likely_N = self.distance_N if self.begun else far_N.where(self.allowed_N, 0.0)
+        likely_N = self.distance_N if self.begun else (self.size_N + self.size_N[position]).where(self.allowed_N, 0.0)
         found_N = self._ahead.distances(position, likely_N)
-        found_N = found_N.where((found_N > far_N.mul_(ROUNDING)) & self.allowed_N, 0.0)
+        far_N = self.size_N + self.size_N[position]  # not before: looking ahead needs memory of its own
+        counts_N = (found_N > far_N.mul_(ROUNDING)).logical_and_(self.allowed_N)
+        found_N = far_N.copy_(found_N).masked_fill_(counts_N.logical_not_(), 0.0)  # in memory that is at hand
         if self.begun:
             self.owner_N.masked_fill_(found_N < self.distance_N * (1 - AS_NEAR), self.n_owners)
             torch.minimum(self.distance_N, found_N, out=self.distance_N)

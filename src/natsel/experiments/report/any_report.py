@@ -1,9 +1,11 @@
-"""The report of whatever can be reported on: a labelling campaign, a folder of runs, a triage, an evaluation.
+"""The report of whatever can be reported on: a labelling campaign, a folder of runs, a triage, an evaluation,
+a pruning.
 
 a learner, its journal, or the file of it    the page of one run (`campaign_page`)
 a folder that natsel run made                the page of the experiment (`publish`)
 what natsel.triage found                     the page of the triage (`triage_page`)
 what natsel.evaluate_uncertainty found       the page of the evaluation (`uncertainty_page`)
+what natsel.prune found                      the page of the pruning (`pruning_page`)
 """
 
 import re
@@ -19,9 +21,11 @@ from natsel.experiments.report.campaign import Campaign, read_campaign
 from natsel.experiments.report.campaign_page import campaign_page, sentence
 from natsel.experiments.report.pictures_in_array import PicturesInArray
 from natsel.experiments.report.pictures_of_ids import PicturesOfIds
+from natsel.experiments.report.pruning_page import pruning_page
 from natsel.experiments.report.triage_page import triage_page
 from natsel.experiments.report.uncertainty_page import uncertainty_page
 from natsel.learning import ActiveLearner
+from natsel.sampling import Pruning
 from natsel.store import Journal
 
 _SQLITE = b"SQLite format 3\x00"
@@ -41,7 +45,7 @@ class CampaignReport:
 
 
 def report(
-    source: ActiveLearner | Journal | Triage | UncertaintyEvaluation | str | Path,
+    source: ActiveLearner | Journal | Triage | UncertaintyEvaluation | Pruning | str | Path,
     page: str | Path | None = None,
     *,
     run: str | None = None,
@@ -52,9 +56,9 @@ def report(
 
     `source` is a learner, its journal, the file of the journal, or a folder that `natsel run` made. Without `page` it
     is written beside the journal, or into the folder. `run` names one of several runs in a journal. `pictures` is a
-    folder: ids that are names of image files below it are shown as pictures. What `natsel.triage` and
-    `natsel.evaluate_uncertainty` found has a page too; `labels` of a triage add its costs and curves, and its
-    `pictures` may be an array of images in the order of the points.
+    folder: ids that are names of image files below it are shown as pictures. What `natsel.triage`,
+    `natsel.evaluate_uncertainty` and `natsel.prune` found has a page too; `labels` of a triage add its costs and
+    curves, and its `pictures` may be an array of images in the order of the points.
 
     >>> import tempfile
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -67,13 +71,13 @@ def report(
     """
     if labels is not None and not isinstance(source, Triage):
         raise ValueError("labels: they are for the page of a triage; leave them out")
-    if isinstance(source, Triage | UncertaintyEvaluation):
+    if isinstance(source, Triage | UncertaintyEvaluation | Pruning):
         if page is None:
             raise ValueError("page: what was found has no folder of its own; pass a path")
-        if isinstance(source, UncertaintyEvaluation):
+        if not isinstance(source, Triage):
             if pictures is not None:
-                raise ValueError("pictures: the page of an evaluation shows none; leave them out")
-            return written(page, uncertainty_page(source))
+                raise ValueError("pictures: this page shows what its data hold and no others; leave them out")
+            return written(page, pruning_page(source) if isinstance(source, Pruning) else uncertainty_page(source))
         return written(page, triage_page(source, labels, _pictures_of(source, pictures)))
     if pictures is not None and not isinstance(pictures, str | Path):
         found = type(pictures).__name__

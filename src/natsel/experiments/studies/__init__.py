@@ -38,6 +38,9 @@ _CONDITIONS = (
     *("human-aggregate", "human-worst"),
 )
 _SELECTING = ("random", "rho-loss", "loss", "grad-norm", "gradient-norm-importance", "negative-irreducible-loss")
+_PRUNING = (
+    *("random", "el2n", "grand", "grand-initial", "grand-last-layer", "forgetting", "input-norm", "noisy-input-norm"),
+)
 
 STUDIES = {
     "weight-space": Study(
@@ -77,12 +80,35 @@ STUDIES = {
     ),
     "selective-training": Study(
         "selective_training",
-        _counts("pool test steps batch evaluate_every trials width")
+        _counts("pool test steps uniform_steps batch evaluate_every trials width")
         | _counts("irreducible_width irreducible_epochs irreducible_batch")
-        | {"set": one_of("mnist", "cifar10"), "held_out": whole(0), "targets": each(number(0, 1), at_least=0)}
+        | {"set": one_of("mnist", "cifar10", "cola", "sst2"), "targets": each(number(0, 1), at_least=0)}
+        | {"held_out": whole(0)}
         | {"seed": whole(0), "keep": number(0, 1), "learning_rate": number(0), "weight_decay": number(0)}
         | {"conditions": each(one_of(*_CONDITIONS))}
         | {"methods": each(one_of(*_SELECTING))},
+        ("mnist",),
+    ),
+    "pruning-curves": Study(
+        "pruning_curves",
+        _counts("test width epochs batch trials runs initial_runs score_epoch")
+        | {"train": whole(0), "seed": whole(0), "forgetting_runs": whole(0), "learning_rate": number(0)}
+        | {"augmentation": flag, "policy": one_of("epochs", "steps"), "keeps": each(number(1e-3, 1))}
+        | {"methods": each(one_of(*_PRUNING))},
+        ("cifar10",),
+    ),
+    "label-errors": Study(
+        "label_errors",
+        _counts("width epochs early_epoch runs trials batch")
+        | {"train": whole(0), "seed": whole(0), "folds": whole(2), "learning_rate": number(0), "augmentation": flag}
+        | {"kind": one_of("aggregate", "worst"), "network": one_of("lenet", "resnet18")},
+        ("cifar10",),
+    ),
+    "approximation-ladder": Study(
+        "approximation_ladder",
+        _counts("pool held_out candidates copies members hidden small_hidden batch epochs irreducible_epochs trials")
+        | {"seed": whole(0), "noise": number(0, 1), "keep": number(0, 1), "enough": number(0)}
+        | {"learning_rate": number(0), "weight_decay": number(0), "sequences": each(one_of("own", "gold"))},
         ("mnist",),
     ),
     "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),

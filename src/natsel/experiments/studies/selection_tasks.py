@@ -2,6 +2,8 @@
 
     mnist     rows of normalised pixels, a perceptron with two hidden layers of `width` units
     cifar10   pictures, cropped and flipped at random in training; ResNet-18 whose first stage has `width` channels
+    cola, sst2   sentences (`selection_texts.py`), by a pretrained encoder of `width` layers. CoLA is tested by its
+                 validation and test parts together, which are the validation set of GLUE that published runs test by
 
     clean        labels as they are
     noise-s      a share s of the labels of the pool replaced by another class, each other class alike; the held-out
@@ -28,7 +30,8 @@ from natsel.seeds import derive
 NOISE = tuple(f"noise-{share}{where}" for where in ("", "-everywhere") for share in (0.1, 0.2, 0.4))
 HUMAN = ("human-aggregate", "human-worst")
 CONDITIONS = ("clean", *NOISE, "structured", "relevance", *HUMAN)
-SETS = ("mnist", "cifar10")
+TEXTS = ("cola", "sst2")
+SETS = ("mnist", "cifar10", *TEXTS)
 _CONFUSED = {2: 5, 3: 5, 4: 9, 9: 7}
 _RELEVANT, _SHARE = 2, 0.06
 _MEAN, _DEVIATION = 0.1307, 0.3081  # of the pixels of MNIST's training set
@@ -55,8 +58,9 @@ def selection_task(settings: Mapping[str, Any], condition: str, trial: int) -> S
     data, seed = load(name), derive(settings["seed"], "data", trial)
     train = _with_human_labels(data.train, name, condition) if condition in HUMAN else data.train
     pool, held_out = split(train, (settings["pool"], settings["held_out"]), seed)
+    judged = _joined(data.validation, data.test) if name == "cola" else data.test
     # One test set for all trials.
-    (test,) = split(data.test, (min(settings["test"], len(data.test)),), derive(settings["seed"], "test"))
+    (test,) = split(judged, (min(settings["test"], len(judged)),), derive(settings["seed"], "test"))
     parts = {"pool": pool, "held out": held_out, "test": test}
     parts = {part: _ready(found, name) for part, found in _changed(parts, condition, seed).items()}
     return SelectionTask(
@@ -95,8 +99,17 @@ def _with_human_labels(examples: Any, name: str, condition: str) -> Any:
     return replace(examples, labels=labels_N, masks={**examples.masks, **masks})
 
 
+def _joined(one: Any, other: Any) -> Any:
+    inputs, labels = (np.concatenate(pair) for pair in zip(one, other, strict=True))
+    return replace(one, inputs=inputs, labels=labels, masks={})
+
+
 def _ready(examples: Any, name: str) -> Any:
-    """Pictures of digits as rows of normalised numbers; others as they are."""
+    """Pictures of digits as rows of normalised numbers, sentences as numbers of word pieces; others as they are."""
+    if name in TEXTS:
+        from natsel.experiments.studies.selection_texts import tokens_of
+
+        return replace(examples, inputs=tokens_of(examples.inputs))
     if name != "mnist":
         return examples
     pixels_N_D = np.asarray(examples.inputs).reshape(len(examples), -1).astype(np.float32) / np.float32(255)
@@ -106,6 +119,10 @@ def _ready(examples: Any, name: str) -> Any:
 def _network(settings: Mapping[str, Any], pool: Any, width: int) -> Callable[[], Any]:
     from natsel.models import mlp, resnet18
 
+    if settings["set"] in TEXTS:
+        from natsel.experiments.studies.selection_texts import sentence_network
+
+        return sentence_network(pool.n_classes, width)
     if settings["set"] == "mnist":
         return lambda: mlp(pool.inputs.shape[1], pool.n_classes, (width, width), dropout=0.0)
     return lambda: resnet18(pool.n_classes, width=width)

@@ -97,7 +97,7 @@ class LazyVariances:
         if len(stale_n):
             stale_n = stale_n[self.version_N[stale_n].argsort()]  # those of one chunk missed about as many
             width = self.features_N_D.shape[1]
-            step = rows_per_chunk(16 * (3 * width + count), self.device)
+            step = rows_per_chunk(32 * (3 * width + count), self.device)
             for start in range(0, len(stale_n), step):
                 self._refresh(stale_n[start : start + step], count)
         return self.variance_N[positions]
@@ -132,7 +132,7 @@ class LazyVariances:
         features_n_D, version_n = self._features(stale_n), self.version_N[stale_n]
         before_n = self.variance_N[stale_n]
         if self.known is None and bool((version_n < 0).any()):
-            before_n = before_n.where(version_n >= 0, squared_lengths(self.features_N_D[stale_n]))
+            before_n = before_n.where(version_n >= 0, squared_lengths(features_n_D))
             version_n = version_n.clamp_min(0)
         first = int(version_n.min())
         if self.root_D_D is not None and (self.sharp or first < 0 or count - first > len(self.root_D_D)):

@@ -105,7 +105,9 @@ class Kernel:
                 squared_n = squared_n * squared_lengths(self.outputs_N_C[part])
             return squared_n if self.scales_N is None else squared_n * self.scales_N[part].square()
 
-        return chunked(work, len(self), 32 * self.width + self._made_where_looked_at, self.device)
+        # Rows that are held need no copy: `squared_lengths` has chunks of its own, with one piece of memory for all.
+        made = self._made_where_looked_at
+        return chunked(work, len(self), 32 * self.width + made if made else 32, self.device)
 
     def explicit(self) -> Tensor:
         """g of a few points written out, [N, C·D] in float64.
@@ -165,10 +167,11 @@ class Kernel:
         few = self[positions]
         own_N = self.own() if own_N is None else own_N
         distance_m_N = own_N.new_empty(len(few), len(self)) if out is None else out
-        step = rows_per_chunk(128 * len(few) + self._made_where_looked_at, self.device)
+        step = rows_per_chunk(256 * len(few) + self._made_where_looked_at, self.device)
+        room = self._room(step, few)
         for start in range(0, len(self), step):
             part = slice(start, start + step)
-            distance_m_N[:, part] = self._apart(part, few, own_N, own_N[positions]).T
+            distance_m_N[:, part] = self._apart(part, few, own_N, own_N[positions], room).T
         return distance_m_N
 
     def nearest(self, others: "Kernel", own_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -188,9 +191,10 @@ class Kernel:
         for first in range(0, len(others), width):
             some = slice(first, first + width)
             few = others[some]
+            room = self._room(step, few)
             for start in range(0, len(self), step):
                 part = slice(start, start + step)
-                distance_n_m = self._apart(part, few, own_N, own_M[some])
+                distance_n_m = self._apart(part, few, own_N, own_M[some], room)
                 least_n, first_n = distance_n_m.min(1)
                 near_n_m = distance_n_m <= least_n[:, None] * (1 + AS_NEAR)
                 several_n = (near_n_m.count_nonzero(1) > 1).nonzero()[:, 0]
@@ -206,15 +210,35 @@ class Kernel:
         outputs = 0 if isinstance(self.outputs_N_C, Tensor | None) else 12 * self.shape[0]
         return outputs + (0 if isinstance(self.features_N_D, Tensor) else 48 * self.shape[1])
 
-    def _apart(self, part: slice, few: "Kernel", own_N: Tensor, own_m: Tensor) -> Tensor:
-        """Squared distances of some points to a few others, [n, m]; what is less than rounding is 0.
+    def _room(self, step: int, few: "Kernel") -> tuple[Tensor, Tensor, Tensor] | None:
+        """One piece of memory for all chunks of distances (see `squared_lengths`), where products are in float32."""
+        if not (self._in_single() and few._in_single()):
+            return None
+        shape = (min(step, len(self)), len(few))
+        single_n_m = torch.empty(shape, dtype=torch.float32, device=self.device)
+        return (
+            single_n_m,
+            single_n_m.new_empty(shape, dtype=torch.float64),
+            single_n_m.new_empty(shape, dtype=torch.float64),
+        )
+
+    def _apart(
+        self,
+        part: slice,
+        few: "Kernel",
+        own_N: Tensor,
+        own_m: Tensor,
+        room: tuple[Tensor, Tensor, Tensor] | None,
+    ) -> Tensor:
+        """Squared distances of some points to a few others, [n, m], in `room` if there is one; less than rounding is 0.
 
         Differences of products in float32 serve where they are not small beside the lengths; other rows are multiplied
         once more in float64.
         """
-        far_n_m = own_N[part, None] + own_m
-        if self._in_single() and few._in_single():
-            distance_n_m = (self.features_N_D[part] @ few.features_N_D.T).double()
+        if room is not None:
+            single_n_m, far_n_m, distance_n_m = (some[: len(own_N[part])] for some in room)
+            torch.add(own_N[part, None], own_m, out=far_n_m)
+            distance_n_m.copy_(torch.mm(self.features_N_D[part], few.features_N_D.T, out=single_n_m))
             if self.outputs_N_C is not None and few.outputs_N_C is not None:
                 distance_n_m.mul_(self.outputs_N_C[part] @ few.outputs_N_C[:].T)
             if self.scales_N is not None and few.scales_N is not None:
@@ -231,7 +255,7 @@ class Kernel:
                 some = unsure_n[start : start + step]
                 distance_n_m[some - part.start] = _apart_by(self[some].between(few), own_N[some, None] + own_m)
             return distance_n_m
-        return _apart_by(self[part].between(few), far_n_m)
+        return _apart_by(self[part].between(few), own_N[part, None] + own_m)
 
     def _in_single(self) -> bool:
         """Whether rows are float32 and multiplied as such: torch may multiply bfloat16 where it is told so."""
@@ -407,13 +431,21 @@ def _is_tiny(own_n: Tensor, scales_n: Tensor | None) -> Tensor:
 
 
 def squared_lengths(rows_n_D: Tensor) -> Tensor:
-    """‖x_n‖² in float64, n values, by one copy of the rows and no second one.
+    """‖x_n‖² in float64, n values.
 
     >>> squared_lengths(torch.tensor([[3.0, 4.0]])).tolist()
     [25.0]
     """
-    wide_n_D = rows_n_D.double()
-    return (wide_n_D.square() if wide_n_D is rows_n_D else wide_n_D.square_()).sum(1)
+    count, width = rows_n_D.shape
+    squared_n = rows_n_D.new_empty(count, dtype=torch.float64)
+    # One piece of memory for all chunks: glibc 2.36 was seen not to use a freed block for the next one of its size, so
+    # that 100,000 × 512 numbers took 3 to 9 MiB for chunks of 2 MiB, differently in each run.
+    step = min(max(1, count), rows_per_chunk(64 * width, rows_n_D.device))
+    wide_m_D = rows_n_D.new_empty(step, width, dtype=torch.float64)
+    for start in range(0, count, step):
+        some_m_D = rows_n_D[start : start + step]
+        squared_n[start : start + step] = wide_m_D[: len(some_m_D)].copy_(some_m_D).square_().sum(1)
+    return squared_n
 
 
 def joined(kernels: list[Kernel]) -> Kernel:

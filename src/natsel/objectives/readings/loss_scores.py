@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel import information as info
-from natsel.beliefs import Belief, CategoricalSamples, ClassProbabilities
+from natsel.beliefs import Belief, CategoricalSamples, ClassProbabilities, IndependentSamples
 from natsel.beliefs.example_losses import ExampleLosses
 from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
@@ -37,9 +37,10 @@ class FiniteScores(Pointwise[AnObjective, ABelief]):
 
     def __init__(self, objective: AnObjective, belief: ABelief, context: Context[ABelief], /) -> None:
         super().__init__(objective, belief, context)
-        wrong_N = ~self.scores_N.isfinite()
-        self._wrong = int(wrong_N.sum())
-        if self._wrong:
+        self._wrong = 0
+        if not math.isfinite(float(self.scores_N.sum())):  # of finite numbers it may still overflow
+            wrong_N = ~self.scores_N.isfinite()
+            self._wrong = int(wrong_N.sum())
             self.scores_N = self.scores_N.masked_fill(wrong_N, -math.inf)
 
     @property
@@ -103,18 +104,42 @@ class LossBeyondNoise(FiniteScores[LossMinusEntropy, CategoricalSamples]):
         self, objective: LossMinusEntropy, belief: CategoricalSamples, context: Context[CategoricalSamples]
     ) -> Tensor:
         """N values, of any sign."""
-        log_weights_K = belief.log_weights_K
-        counts_K = log_weights_K > -math.inf  # a draw of weight 0 may hold a label impossible
+        return loss_beyond_noise(objective, belief.log_probs_N_K_C, belief.log_weights_K, context.labels_N)
 
-        def of_the_mean(loss_n_K: Tensor) -> Tensor:
-            return -torch.logsumexp(log_weights_K - loss_n_K, 1)
 
-        def mean_of_draws(loss_n_K: Tensor) -> Tensor:
-            return loss_n_K[:, counts_K] @ log_weights_K[counts_K].exp()
+@serves(LossMinusEntropy, IndependentSamples, PairFacts(needs=Argument.LABELS, nonnegative=False))
+class IndependentLossBeyondNoise(FiniteScores[LossMinusEntropy, IndependentSamples]):
+    """−ln p(y|x) − E_ω H[Y|x,ω], of draws that belong to one point each."""
 
-        over_draws = of_the_mean if objective.loss == "of the mean" else mean_of_draws
-        loss_N = losses(belief.log_probs_N_K_C, context.labels_N, over_draws)
-        return loss_N - info.conditional_entropy(belief.log_probs_N_K_C, log_weights_K)
+    def score(
+        self, objective: LossMinusEntropy, belief: IndependentSamples, context: Context[IndependentSamples]
+    ) -> Tensor:
+        """N values, of any sign."""
+        draws = belief.n_draws
+        alike_K = torch.full((draws,), -math.log(draws), dtype=torch.float64, device=belief.device)
+        return loss_beyond_noise(objective, belief.log_probs_N_K_C, alike_K, context.labels_N)
+
+
+def loss_beyond_noise(
+    objective: LossMinusEntropy, log_probs_N_K_C: Tensor, log_weights_K: Tensor, labels_N: Tensor
+) -> Tensor:
+    """The loss of known labels less the mean entropy of the draws, N values.
+
+    >>> log_probs_1_1_2 = torch.tensor([[[0.5, 0.5]]]).log()
+    >>> loss_beyond_noise(LossMinusEntropy(), log_probs_1_1_2, torch.zeros(1), torch.tensor([1])).abs().item() < 1e-6
+    True
+    """
+    counts_K = log_weights_K > -math.inf  # a draw of weight 0 may hold a label impossible
+
+    def of_the_mean(loss_n_K: Tensor) -> Tensor:
+        return -torch.logsumexp(log_weights_K - loss_n_K, 1)
+
+    def mean_of_draws(loss_n_K: Tensor) -> Tensor:
+        return loss_n_K[:, counts_K] @ log_weights_K[counts_K].exp()
+
+    over_draws = of_the_mean if objective.loss == "of the mean" else mean_of_draws
+    loss_N = losses(log_probs_N_K_C, labels_N, over_draws)
+    return loss_N - info.conditional_entropy(log_probs_N_K_C, log_weights_K)
 
 
 def losses(log_probs_N_K_C: Tensor, labels_N: Tensor, over_draws: Callable[[Tensor], Tensor]) -> Tensor:

@@ -15,7 +15,6 @@ docs/theory/black-box.md, 5.3; docs/theory/weight-space.md, 9.1; Ash et al. 2021
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -25,6 +24,7 @@ from torch import Tensor
 from natsel.beliefs import GaussianFeatures
 from natsel.capabilities import Capability, State
 from natsel.information.conditioning.conditioned_features import SHARP, refuse_no_noise
+from natsel.information.weights.similarity import squared_lengths
 from natsel.memory import chunked, fits, rows_per_chunk
 from natsel.objectives.objective import Argument, Bound
 from natsel.objectives.reading import Context, PairFacts, serves
@@ -42,6 +42,9 @@ _MOST = 1e30  # of the longest features: products of them have their place in fl
 _DOWNDATES = 16
 # For each point that follows one taken, a little more than the numbers that are held meanwhile.
 _FOLLOW_BYTES = 512
+# For each feature of a point that is multiplied with D × D numbers: with 512 features these are 64 points, no slower
+# than 256 of them, and the library that multiplies keeps 1.3 MiB for itself in place of 3.
+_GEMM_BYTES = 256
 # Up to so many points are left, their inverse is made afresh each time where noise is next to nothing.
 _FEW = 128
 
@@ -56,21 +59,32 @@ class GaussianTrace(BatchState):
     ) -> None:
         self.features_N_D, self.noise_N, self.device = belief.features_N_D, belief.noise_N, belief.device
         known = known_from(context.given, belief.features_N_D)
-        identity_D_D = torch.eye(belief.features_N_D.shape[1], dtype=torch.float64, device=self.device)
-        root_D_D = identity_D_D if known is None else known.scaled_down(identity_D_D)
-        self.start = _Weights(root_D_D, root_D_D.T @ _target_root(objective, belief, context))
+        told_D_E = _target_root(objective, belief, context)
+        root_D_D: Tensor | None = None
+        if known is not None:
+            root_D_D = known.scaled_down(torch.eye(len(told_D_E), dtype=torch.float64, device=self.device))
+            told_D_E = root_D_D.T @ told_D_E
+        self.start = _Weights(root_D_D, told_D_E)
         # ½ tr(C P) of the targets: all that is uncertain about them.
         self.available = 0.5 * float(self.start.told_D_E.square().sum())
-        self.length_N = self._per_point(lambda part: self._features(part).square().sum(1).sqrt())
+        self.length_N = squared_lengths(self.features_N_D).sqrt_()
         refuse_no_noise(float((self.length_N.square() / self.noise_N).max()))
+        self.variance_N, self.variance_error_N = torch.empty_like(self.length_N), torch.empty_like(self.length_N)
+        self.told_N, self.told_error_N = torch.empty_like(self.length_N), torch.empty_like(self.length_N)
         self.taken: list[int] = []
         self._left: _Left | None = None
         self._restart()
-        self.scores_N = self._gain(slice(None))
+        self.largest = float(self._gain(slice(None)).max())
 
     def scores(self) -> Tensor:
         """What every point by itself tells about the targets, N values."""
-        return self.scores_N
+        self._restart_after_removals()
+        if not self.taken:
+            return self._gain(slice(None))
+        # Seldom asked for by now, so that they are worked out again rather than kept.
+        variance_N, told_N = torch.empty_like(self.variance_N), torch.empty_like(self.told_N)
+        self._work_out(self.start, None, variance_N, told_N)
+        return told_N.mul_(0.5).div_(variance_N.add_(self.noise_N))
 
     def gains(self, positions: Tensor) -> Tensor:
         """What each position adds to those taken."""
@@ -91,7 +105,7 @@ class GaussianTrace(BatchState):
         if self.looked_at > len(self.noise_N):
             self._work_out_all()
         elif len(unsure_n):
-            self.variance_N[unsure_n], self.told_N[unsure_n] = self._worked_out(unsure_n)
+            self._work_out(self.weights, unsure_n, self.variance_N, self.told_N)
             self.variance_error_N[unsure_n] = self.told_error_N[unsure_n] = 0.0
         return self._gain(positions)
 
@@ -124,14 +138,14 @@ class GaussianTrace(BatchState):
     @property
     def tie(self) -> float:
         """Gains keep their digits however small they all are, as under large noise."""
-        return TIE * min(1.0, float(self.scores_N.max()))
+        return TIE * min(1.0, self.largest)
 
     def value(self, positions: Tensor) -> float:
         """½ ‖L⁻¹ X G‖² of the whole set at once, L Lᵀ = I + X Xᵀ, X = noise^(−½) Φ R before any point was taken."""
         if not len(positions):
             return 0.0
         positions = positions.to(self.device)
-        rows_B_D = (self._features(positions) @ self.start.root_D_D) * self.noise_N[positions].rsqrt()[:, None]
+        rows_B_D = self.start.left(self._features(positions)) * self.noise_N[positions].rsqrt()[:, None]
         own_B_B = torch.eye(len(rows_B_D), dtype=torch.float64, device=self.device) + rows_B_D @ rows_B_D.T
         told_B_E = rows_B_D @ self.start.told_D_E
         white_B_E = torch.linalg.solve_triangular(torch.linalg.cholesky(own_B_B), told_B_E, upper=False)
@@ -142,7 +156,7 @@ class GaussianTrace(BatchState):
         return (2.0 * size**2 * self.features_N_D.shape[1] + size**3) / 20
 
     def _gain(self, positions: Tensor | slice) -> Tensor:
-        return 0.5 * self.told_N[positions] / (self.variance_N[positions] + self.noise_N[positions])
+        return (0.5 * self.told_N[positions]).div_(self.variance_N[positions] + self.noise_N[positions])
 
     def _follow(self, p_D: Tensor, q_D: Tensor, told: float) -> None:
         """Let all points follow one that was taken; p and q are over √d, and `told` is c over d."""
@@ -155,14 +169,13 @@ class GaussianTrace(BatchState):
         ):
             dtype = torch.float64
         # Rows, transposed for the product: columns would take it five times as long.
-        if dtype == features.dtype:
-            along_N_2 = features @ unit_2_D.to(dtype).T
-        else:
-            along_N_2 = self._per_point(lambda part: self._features(part) @ unit_2_D.T)
-        step = rows_per_chunk(_FOLLOW_BYTES, self.device)
-        for start in range(0, len(along_N_2), step):
+        unit_D_2 = unit_2_D.to(dtype).T
+        copied = 0 if dtype == features.dtype else 24 * features.shape[1]
+        step = rows_per_chunk(_FOLLOW_BYTES + copied, self.device)
+        for start in range(0, len(features), step):
             part = slice(start, start + step)
-            a_n, b_n = along_N_2[part, 0].double() * p, along_N_2[part, 1].double() * q
+            along_n_2 = features[part].to(dtype) @ unit_D_2
+            a_n, b_n = along_n_2[:, 0].double() * p, along_n_2[:, 1].double() * q
             unsure_n = self.length_N[part] * (_ROUNDING * torch.finfo(dtype).eps * features.shape[1] ** 0.5)
             unsure_n.add_(features.shape[1] * torch.finfo(dtype).tiny)  # products too small are lost
             a_error_n, b_error_n = unsure_n * p, unsure_n.mul_(q)
@@ -174,24 +187,33 @@ class GaussianTrace(BatchState):
             self.told_N[part] += b_n.mul_(-2).add_(a_n, alpha=told).mul_(a_n)
             self.variance_N[part] -= a_n.square_()
 
-    def _worked_out(self, positions: Tensor | slice) -> tuple[Tensor, Tensor]:
-        """Variances and what the targets share with some points, from R and G."""
+    def _work_out(self, weights: "_Weights", positions: Tensor | None, variance_N: Tensor, told_N: Tensor) -> None:
+        """Write variances of some points, or all, and what the targets share with them, from R and G."""
+        count = len(self.noise_N) if positions is None else len(positions)
+        width, root_D_D, told_D_E = self.features_N_D.shape[1], weights.root_D_D, weights.told_D_E
+        bytes_each = _GEMM_BYTES * (3 * width + told_D_E.shape[1]) // 4
+        step = min(count, rows_per_chunk(bytes_each, self.device))
+        # One piece of memory for all chunks, see `squared_lengths`.
+        room_n_D, room_n_E = told_D_E.new_empty(step, width), told_D_E.new_empty(step, told_D_E.shape[1])
+        left_room_n_D = room_n_D if root_D_D is None else torch.empty_like(room_n_D)
 
         def work(part: slice) -> Tensor:
-            left_n_D = self.weights.left(self._features(part if isinstance(positions, slice) else positions[part]))
-            return torch.stack([left_n_D.square().sum(1), (left_n_D @ self.weights.told_D_E).square().sum(1)], 1)
+            some = part if positions is None else positions[part]
+            n = part.stop - part.start
+            left_n_D = room_n_D[:n].copy_(self.features_N_D[some])
+            if root_D_D is not None:
+                left_n_D = torch.mm(left_n_D, root_D_D, out=left_room_n_D[:n])
+            told_N[some] = torch.mm(left_n_D, told_D_E, out=room_n_E[:n]).square_().sum(1)
+            variance_N[some] = left_n_D.square_().sum(1)
+            return told_D_E.new_empty(n, 0)  # all is written
 
-        count = len(self.noise_N) if isinstance(positions, slice) else len(positions)
-        width = 16 * (3 * self.features_N_D.shape[1] + self.weights.told_D_E.shape[1])
-        found_n_2 = chunked(work, count, width, self.device)
-        return found_n_2[:, 0], found_n_2[:, 1]
+        chunked(work, count, bytes_each, self.device)
 
     def _work_out_all(self) -> None:
         self.looked_at = 0
-        variance_N, told_N = self._worked_out(slice(None))
-        self.variance_N, self.told_N = variance_N.contiguous(), told_N.contiguous()
-        self.variance_error_N = torch.zeros_like(self.variance_N)
-        self.told_error_N = torch.zeros_like(self.variance_N)
+        self._work_out(self.weights, None, self.variance_N, self.told_N)
+        self.variance_error_N.zero_()
+        self.told_error_N.zero_()
 
     def _restart(self) -> None:
         """Take the points taken again, and work out all points."""
@@ -206,33 +228,34 @@ class GaussianTrace(BatchState):
 
     def _without(self) -> "_Left":
         if self._left is None:
-            rows_B_D = self._features(self.taken) @ self.start.root_D_D * self.noise_N[self.taken].rsqrt()[:, None]
+            rows_B_D = self.start.left(self._features(self.taken)) * self.noise_N[self.taken].rsqrt()[:, None]
             self._left = _Left(list(self.taken), rows_B_D, self.start.told_D_E)
         return self._left
 
     def _features(self, positions: Tensor | slice | list[int]) -> Tensor:
         return self.features_N_D[positions].double()
 
-    def _per_point(self, work: Callable[[slice], Tensor]) -> Tensor:
-        return chunked(work, len(self.noise_N), 24 * self.features_N_D.shape[1], self.device)
-
 
 class _Weights:
-    """R, a root of the covariance of the weights that points share, and G = Rᵀ C^½, what targets share with it."""
+    """R, a root of the covariance of the weights that points share, and G = Rᵀ C^½, what targets share with it.
 
-    def __init__(self, root_D_D: Tensor, told_D_E: Tensor) -> None:
+    No root is the identity: D × D numbers less until a point is taken.
+    """
+
+    def __init__(self, root_D_D: Tensor | None, told_D_E: Tensor) -> None:
         self.root_D_D, self.told_D_E = root_D_D, told_D_E
-        self.is_identity = bool((root_D_D == torch.eye(len(root_D_D)).to(root_D_D)).all())
 
     def copied(self) -> "_Weights":
-        return _Weights(self.root_D_D.clone(), self.told_D_E.clone())
+        return _Weights(None if self.root_D_D is None else self.root_D_D.clone(), self.told_D_E.clone())
 
     def left(self, features_n_D: Tensor) -> Tensor:
         """Φ R of some points."""
-        return features_n_D if self.is_identity else features_n_D @ self.root_D_D
+        return features_n_D if self.root_D_D is None else features_n_D @ self.root_D_D
 
     def take(self, feature_D: Tensor, noise: float) -> tuple[Tensor, Tensor, float]:
         """See the label of a point; P φ and P C P φ of it over √d, and φ P C P φᵀ over d, as they were before."""
+        if self.root_D_D is None:
+            self.root_D_D = torch.eye(len(feature_D), dtype=torch.float64, device=feature_D.device)
         left_D = feature_D @ self.root_D_D
         d = float(left_D.square().sum()) + noise
         v_D = left_D / math.sqrt(d)
@@ -241,7 +264,6 @@ class _Weights:
         share = 1 / (1 + math.sqrt(noise / d))
         self.root_D_D.addr_(p_D, v_D, alpha=-share)
         self.told_D_E.addr_(v_D, told_E, alpha=-share)
-        self.is_identity = False
         return p_D, q_D, float(told_E.square().sum())
 
 
@@ -312,18 +334,21 @@ def _target_root(
         share_M = 1 / count if weights_M is None else (weights_M / weights_M.sum()).to(scale_M)
         scale_M = scale_M * share_M**0.5
 
-    def rows(part: slice) -> Tensor:
-        return other.features_N_D[part].double() * scale_M[part, None]
-
     if count <= width:
-        return rows(slice(None)).T.contiguous()
+        return (other.features_N_D.double() * scale_M[:, None]).T.contiguous()
     information_D_D = torch.zeros(width, width, dtype=torch.float64, device=belief.device)
-    step = rows_per_chunk(64 * width, belief.device)
+    step = min(count, rows_per_chunk(_GEMM_BYTES * width, belief.device))
+    room_m_D = information_D_D.new_empty(step, width)  # one piece of memory for all chunks, see `squared_lengths`
     for start in range(0, count, step):
-        rows_m_D = rows(slice(start, start + step))
+        some_m_D = other.features_N_D[start : start + step]
+        rows_m_D = room_m_D[: len(some_m_D)].copy_(some_m_D).mul_(scale_M[start : start + step, None])
         information_D_D.addmm_(rows_m_D.T, rows_m_D)
-    value_D, vectors_D_D = torch.linalg.eigh(information_D_D)
-    root_D_D: Tensor = vectors_D_D * value_D.clamp_min_(0).sqrt()
+    # A triangle is a root too: eigenvectors took about 4 MiB more with 512 features, and serve where this one fails.
+    root_D_D: Tensor
+    root_D_D, failed = torch.linalg.cholesky_ex(information_D_D)
+    if int(failed):
+        value_D, root_D_D = torch.linalg.eigh(information_D_D)
+        root_D_D.mul_(value_D.clamp_min_(0).sqrt_())
     return root_D_D
 
 
