@@ -190,6 +190,14 @@ def _kin40k():
     return Made("reg-kin40k", {"data.csv.gz": gzip.compress(numbers(table, ","))}, [(row[:8], row[8]) for row in table])
 
 
+def _ihdp():
+    table = np.arange(10 * 30).reshape(10, 30) / 2
+    table[:, 0] = np.arange(10) % 2
+    outcomes = np.isin(np.arange(30), (1, 2, 3, 4))
+    files = {f"ihdp_npci_{number}.csv": numbers(table + outcomes * number, ",") for number in range(1, 51)}
+    return Made("ihdp", files, [([*row[5:], row[0]], row[1] + 1) for row in table])
+
+
 def _sgemm():
     table = np.arange(5 * 18).reshape(5, 18) + 1
     names = [f"S{number}" for number in range(14)] + [f"Run{run} (ms)" for run in range(1, 5)]
@@ -237,6 +245,7 @@ ORIGINALS = (
     _yacht(),
     _airfoil(),
     _kin40k(),
+    _ihdp(),
     _sgemm(),
     _protein(),
     _diamonds(),

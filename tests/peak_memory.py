@@ -29,8 +29,10 @@ from natsel import (
     FisherFactors,
     FisherRows,
     GaussianFeatures,
+    GaussianPotentialOutcomes,
     GaussianSamples,
     Method,
+    PotentialOutcomes,
     Targets,
 )
 from natsel.bench.peer_worker import Meter
@@ -73,6 +75,17 @@ def densities(points: int, classes: int) -> FeatureDensity:
 
 def examples(points: int, classes: int) -> ExampleLosses:
     return ExampleLosses(normal(points).abs(), normal(points).abs(), normal(points, classes))
+
+
+def arms(points: int, count: int) -> PotentialOutcomes:
+    both = normal(points, count), normal(points, count)
+    return PotentialOutcomes(*both, labels(points, 2), normal(points).sigmoid(), 1.0, 1.0)
+
+
+def joint_arms(points: int, width: int) -> GaussianPotentialOutcomes:
+    return GaussianPotentialOutcomes(
+        normal(points, width), normal(points, width), labels(points, 2), noise0=1.0, noise1=1.0
+    )
 
 
 def samples(points: int, count: int) -> GaussianSamples:
@@ -130,6 +143,15 @@ CASES: dict[str, Callable[[], Case]] = {
         100,
         classes_of(24_000, 10),
     ),
+    # potential outcomes
+    "mu-rho-bald": lambda: ("mu-rho-bald", arms(24_000, 100), 10, {}),
+    "mu-bald": lambda: ("mu-bald", arms(24_000, 100), 10, {}),
+    "tau-bald": lambda: ("tau-bald", arms(24_000, 100), 10, {}),
+    "rho-bald": lambda: ("rho-bald", arms(24_000, 100), 10, {}),
+    "mu-pi-bald": lambda: ("mu-pi-bald", arms(24_000, 100), 10, {}),
+    "propensity": lambda: ("propensity", arms(200_000, 2), 10, {}),
+    "rho-exact": lambda: ("rho-exact", joint_arms(24_000, 100), 10, {}),
+    "sign-error": lambda: ("sign-error", arms(24_000, 100), 10, {}),
     # jointly Gaussian points
     "Gaussian EIG": lambda: ("batchbald", features(20_000, 256), 2, {}),
     "Gaussian EIG, tiny noise": lambda: ("batchbald", features(18_000, 256, 1e-10), 2, {}),

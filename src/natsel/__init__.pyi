@@ -2,6 +2,7 @@
 
 from natsel import beliefs as beliefs
 from natsel import calculus as calculus
+from natsel import causal as causal
 from natsel import choose as choose
 from natsel import data as data
 from natsel import evaluation as evaluation
@@ -25,8 +26,10 @@ from natsel.beliefs import FeatureDensity as FeatureDensity
 from natsel.beliefs import FisherFactors as FisherFactors
 from natsel.beliefs import FisherRows as FisherRows
 from natsel.beliefs import GaussianFeatures as GaussianFeatures
+from natsel.beliefs import GaussianPotentialOutcomes as GaussianPotentialOutcomes
 from natsel.beliefs import GaussianSamples as GaussianSamples
 from natsel.beliefs import IndependentSamples as IndependentSamples
+from natsel.beliefs import PotentialOutcomes as PotentialOutcomes
 from natsel.beliefs import Targets as Targets
 from natsel.calculus import info as info
 from natsel.capabilities import Capability as Capability
@@ -69,8 +72,12 @@ from natsel.objectives import JPIG as JPIG
 from natsel.objectives import PIG as PIG
 from natsel.objectives import Argument as Argument
 from natsel.objectives import Context as Context
+from natsel.objectives import CounterfactualPropensity as CounterfactualPropensity
 from natsel.objectives import Density as Density
 from natsel.objectives import Distance as Distance
+from natsel.objectives import EffectInformation as EffectInformation
+from natsel.objectives import EffectRatio as EffectRatio
+from natsel.objectives import EffectVariance as EffectVariance
 from natsel.objectives import Energy as Energy
 from natsel.objectives import Entropy as Entropy
 from natsel.objectives import EPIGChi2 as EPIGChi2
@@ -92,11 +99,15 @@ from natsel.objectives import MaxLogit as MaxLogit
 from natsel.objectives import MeanStd as MeanStd
 from natsel.objectives import NegativeIrreducibleLoss as NegativeIrreducibleLoss
 from natsel.objectives import Objective as Objective
+from natsel.objectives import OutcomeEffectRatio as OutcomeEffectRatio
+from natsel.objectives import OutcomeOverlap as OutcomeOverlap
+from natsel.objectives import OutcomeVariance as OutcomeVariance
 from natsel.objectives import PairFacts as PairFacts
 from natsel.objectives import PoolSum as PoolSum
 from natsel.objectives import Random as Random
 from natsel.objectives import SetCover as SetCover
 from natsel.objectives import SetCoverMI as SetCoverMI
+from natsel.objectives import SignErrorInformation as SignErrorInformation
 from natsel.objectives import StdDev as StdDev
 from natsel.objectives import Surprise as Surprise
 from natsel.objectives import TaughtJEPIG as TaughtJEPIG

@@ -23,7 +23,9 @@ from natsel.beliefs import (
     FeatureDensity,
     FisherFactors,
     FisherRows,
+    GaussianPotentialOutcomes,
     IndependentSamples,
+    PotentialOutcomes,
     TwoModels,
 )
 from natsel.beliefs.base import kinds
@@ -104,6 +106,17 @@ def example_losses(random, points):
     return ExampleLosses(random.normal(points), irreducible_loss_N, logits_N_C, **random.names)
 
 
+def outcomes(random, points):
+    arms = random.normal(points, 4), random.normal(points, 4)
+    propensity_N = random.normal(points).sigmoid() if random.labels else None
+    treatment_N = (random.normal(points) > 0).int()
+    return PotentialOutcomes(*arms, treatment_N, propensity_N, 1.0, 0.5, **random.names)
+
+
+def gaussian_outcomes(random, points):
+    return outcomes(random, points).jointly_gaussian()
+
+
 def independent(random, points):
     return IndependentSamples(log_probs(random, points, 4, 3), **random.names)
 
@@ -161,6 +174,8 @@ MAKERS = {
     IndependentSamples: independent,
     FeatureDensity: densities,
     ExampleLosses: example_losses,
+    PotentialOutcomes: outcomes,
+    GaussianPotentialOutcomes: gaussian_outcomes,
 }
 METHODS = dict.fromkeys(MAKERS, "batchbald") | {TwoModels: "jepig-distil", ClassProbabilities: "entropy"}
 METHODS |= {DirichletMembers: "bald", IndependentSamples: "bald", FeatureDensity: "density", ExampleLosses: "loss"}

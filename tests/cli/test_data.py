@@ -100,7 +100,7 @@ def test_page_holds_the_tables_that_the_command_prints_and_its_code_runs(call):
     page = PAGE.read_text(encoding="utf-8")
     for table in call("data", "--markdown").out.split("\n\n"):
         assert table in page, "put the tables of natsel data --markdown into docs/data.md"
-    assert run_page(PAGE) == sum(block.language == "python" for block in blocks(PAGE)) == 3
+    assert run_page(PAGE) == sum(block.language == "python" for block in blocks(PAGE)) == 4
 
 
 def test_help_of_the_package_has_a_line_for_every_public_name():

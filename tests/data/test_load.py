@@ -128,6 +128,7 @@ def test_the_first_folder_that_has_a_file_wins(tmp_path, monkeypatch):
         ("cola", 8_551, 516, (), 2),
         ("trec", 5_452, 500, (), 6),
         ("ag-news", 6_080, 1_520, (), 4),
+        ("ihdp", 672, 75, (26,), 0),
         ("uci-vowel", 528, 462, (10,), 11),
         ("uci-satellite", 4_435, 2_000, (36,), 6),
         ("uci-letter", 16_000, 4_000, (16,), 26),

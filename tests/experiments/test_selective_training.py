@@ -77,6 +77,17 @@ def test_nothing_is_trained_twice(measured, monkeypatch):
     assert study.run(TINY, folder, device="cpu") == again
 
 
+def test_masks_of_dropout_come_from_the_seed(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(natsel.data, "load", lambda name: digits)
+    settings = TINY | {"methods": ["random"], "held_out": 0, "conditions": ["relevance"], "learning_rate": 0.1}
+    task = selection_task(settings, "relevance", 0)
+    assert task.held_out is None
+    task = task._replace(network=lambda: natsel.models.mlp(784, 10, (8,), dropout=0.5))
+    monkeypatch.setattr(study, "selection_task", lambda *given: task)
+    one, other = (study.run(settings, tmp_path / name, device="cpu")["rows"][0]["curve"] for name in "ab")
+    assert one["accuracy"] == other["accuracy"]
+
+
 def test_page_and_verdicts(measured):
     folder, _ = measured
     published = publish(folder)

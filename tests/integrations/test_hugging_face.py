@@ -103,6 +103,10 @@ def test_trains_on_what_a_plain_loop_selects_and_logs_the_shares(tmp_path):
     assert logged[-1]["candidates_noisy"] == pytest.approx(NOISY.mean())
 
 
+def test_a_small_last_batch_is_dropped_as_the_arguments_say(tmp_path):
+    assert len(trainer(tmp_path, dataloader_drop_last=True).get_train_dataloader()) == 2  # 100 are 40, 40 and 20
+
+
 @pytest.mark.parametrize("step", [2, 3])  # within an epoch, and at its end
 def test_resumes_with_the_batch_that_would_have_come_next(tmp_path, step):
     first = trainer(tmp_path, save_strategy="steps", save_steps=step)

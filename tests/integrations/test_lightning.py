@@ -175,7 +175,7 @@ def test_dicts_stay_whole_and_a_part_of_the_module_may_score():
     [
         ({"method": "grad-norm-is"}, DATA, "with_weights: grad-norm-is draws by importance, found False; pass with"),
         ({"kep": 0.1}, DATA, "kep: SelectiveTraining has no such option"),
-        ({"rank": 1}, DATA, "rank: SelectiveTraining has no such option"),
+        ({"rank": 1}, DATA, "rank: found as an option of SelectiveTraining; the trainer decides it"),
         ({"keep": 2}, DATA, "keep: expected a share above 0 and up to 1, found 2"),
         ({"irreducible_loss": None}, DATA, "irreducible_loss: rho-loss needs one per example"),
         ({"network": "head"}, DATA, "network: the module has no part 'head' but layers; name one of these"),

@@ -67,6 +67,7 @@ def convolutions():
         (Twice, (6,), False),
         (Outside, (6,), False),
         (lambda: nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 3)), (6,), False),
+        (lambda: nn.Sequential(nn.Linear(6, 4), nn.PReLU(), nn.Linear(4, 3)), (6,), False),
     ],
 )
 def test_lengths_are_those_of_whole_gradients(make, shape, by_layers, monkeypatch):
@@ -91,6 +92,15 @@ def test_lengths_are_those_of_whole_gradients(make, shape, by_layers, monkeypatc
     assert module.training
     assert all(parameter.grad is None for parameter in module.parameters())
     assert all((value == before[name]).all() for name, value in module.state_dict().items())
+
+
+def test_sure_predictions_at_the_front_do_not_hide_that_layers_are_not_enough():
+    torch.manual_seed(0)
+    module, inputs = Outside(), torch.randn(4, 6)
+    drawn = residuals_for(4, 3)(slice(0, 4))
+    drawn[:2] = 0.0
+    found_N = gradient_lengths(module, inputs, lambda part: drawn[part], CPU)
+    torch.testing.assert_close(found_N.float(), whole(module, inputs, lambda part: drawn[part]))
 
 
 def test_chunks_change_nothing():

@@ -209,6 +209,12 @@ def test_labels_that_fit_nothing_are_refused(labels, said):
         el2n(log_probs, labels)
 
 
+@pytest.mark.parametrize("score", [l1_error, max_margin, sum_margin, loss, el2n])
+def test_probabilities_in_the_place_of_their_logarithms_are_refused(score):
+    with pytest.raises(ValueError, match="rows must sum to 1 in probability"):
+        score(torch.full((2, 2), 0.5), [0, 1])
+
+
 def test_forgetting_events_in_any_order_of_examples():
     case = GOLDEN["forgetting"]
     correct_N_T = np.array(case["inputs"]["correct_N_visits"], dtype=bool)

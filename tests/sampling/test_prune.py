@@ -172,9 +172,11 @@ def test_files_keep_everything_but_the_data(tmp_path, digits):
         ({"method": "nope"}, "no method is called 'nope'; pruning has el2n"),
         ({"method": "epig"}, "method: epig asks about targets"),
         ({"runs": 0}, "runs: expected a whole number from 1 on, found 0"),
+        ({"runs": 1, "method": "bald"}, "runs: bald asks where runs disagree, found 1 run"),
         ({"at_epoch": 2.5}, "at_epoch: expected whole numbers"),
         ({"at_epoch": 99}, "at_epoch: expected epochs from 0"),
         ({"network": "nope"}, "network: expected mnist-cnn"),
+        ({"network": "resnet18", "dataset": (np.zeros((3, 2)), [0, 1, 1])}, "^network: resnet18 wants pictures"),
         ({"dataset": (np.zeros((3, 2)), None)}, "labels: found none, and el2n needs them"),
         ({"dataset": (np.zeros((3, 2)), [0, 1, -1])}, "labels: that of example 2 is not known"),
         ({"dataset": (np.zeros((3, 2)), [0.5, 1.0, 2.0])}, "labels: expected classes"),
@@ -214,7 +216,9 @@ def test_command_writes_tables_files_and_a_page_with_pictures(tmp_path, capsys):
     assert main(["prune", str(tmp_path / "own.npz"), "--balanced", "--out", str(kept), *settings]) == 0
     assert "3 of 6 examples kept by el2n" in capsys.readouterr().out
     assert len(natsel.Pruning.load(kept)) == 3
-    for wrong in (["no-such-data"], ["digits", "--keep", "0"], ["digits", "--out", "kept.txt"]):
+    # One file for both would hold neither.
+    both = ["digits", "--out", str(out), "--report", str(out)]
+    for wrong in (["no-such-data"], ["digits", "--keep", "0"], ["digits", "--out", "kept.txt"], both):
         assert main(["prune", *wrong, *settings]) == 2
         assert capsys.readouterr().err.startswith("natsel: ")
 

@@ -393,6 +393,7 @@ def test_ranks_share_the_candidates_of_an_epoch():
         ({"irreducible_loss": dict.fromkeys(range(93), 0.0)}, "none is known for 93, 94, 95, 96, 97 and 2 more"),
         ({"irreducible_loss": natsel.IrreducibleLoss(np.zeros(98))}, "none is known for 98, 99; make one"),
         ({"irreducible_loss": np.zeros(5)}, "expected one for each of 100 examples, found shape (5,)"),
+        ({"irreducible_loss": ["0.5"] * N}, "irreducible_loss: expected numbers, found"),
         (
             {"method": "pig"},
             "method: pig cannot select from losses, logits and features of one network (belief: PIG cannot",
@@ -408,6 +409,7 @@ def test_ranks_share_the_candidates_of_an_epoch():
         ({"precision": "int8"}, "precision: expected 'bfloat16' or None, found 'int8'"),
         ({"masks": {"odd": [1, 2]}}, "masks: 'odd' should hold True or False for each of 100 examples"),
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1 for a world of 2, found 2"),
+        ({"rank": 0.5, "world": 2}, "rank: expected 0 to 1 for a world of 2, found 0.5"),
         ({"dataset": natsel.Examples(INPUTS)}, "dataset: found no labels"),
         ({"dataset": (INPUTS, np.where(np.arange(N) == 7, -1, LABELS))}, "the label of example 7 is not known"),
         ({"dataset": iter([])}, "dataset: found list_iterator, which has no length"),
@@ -429,6 +431,10 @@ def test_refuses_losses_of_other_data_and_losses_that_are_no_vector():
     loader_of(network(), natsel.Examples(*PAIR), irreducible_loss=table)
     with pytest.raises(ValueError, match="irreducible_loss: these irreducible losses belong to 100 other examples"):
         loader_of(network(), natsel.Examples(INPUTS, (LABELS + 1) % C), irreducible_loss=table)
+    part = natsel.Examples(*PAIR)[10:]  # its first row is not the first of the table
+    with pytest.raises(ValueError, match="irreducible_loss: the table holds 100 examples, found 90; say by ids="):
+        loader_of(network(), part, irreducible_loss=table)
+    loader_of(network(), part, irreducible_loss=table, ids=np.arange(10, N))
     with pytest.raises(ValueError, match="loss: expected one number for each of 40 candidates, found shape"):
         next(iter(loader_of(network(), loss=functional.cross_entropy)))
     with pytest.raises(ValueError, match="dataset: items have no 'labels' but x, y; say"):
@@ -440,6 +446,30 @@ def test_refuses_losses_of_other_data_and_losses_that_are_no_vector():
     squared = loader_of(model, numbers, loss=lambda outputs, labels: (outputs[:, 0] - labels).square())
     assert len(list(squared)) == 3
     assert squared.diagnostics.correct is None
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"dataset": (INPUTS, LABELS + 1)}, "labels: found class 3, and the network has logits of the classes 0 to 2"),
+        ({"method": "bald", "draws": 2}, "draws: all passes predict the same; use a network with dropout"),
+        (
+            {"dataset": _Dicts(), "augmentation": natsel.models.CropFlip()},
+            "augmentation: changes one tensor of inputs, found dict; say inputs_key=",
+        ),
+    ],
+)
+def test_refuses_candidates_that_cannot_be_scored(options, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        next(iter(loader_of(network(), **options)))
+
+
+def test_sizes_may_be_numbers_of_numpy_and_a_share_may_be_tiny():
+    sizes = {"keep": np.float32(0.5), "batch": np.int64(8), "seed": np.int64(1), "uniform_after": np.int64(1)}
+    loader = loader_of(network(), **sizes)
+    json.dumps(loader.state_dict())
+    assert len(next(iter(loader))) == 8
+    assert [len(batch) for batch in loader_of(network(), keep=1e-15)] == [1]  # of all there are
 
 
 def one_rank(rank, folder):

@@ -18,6 +18,7 @@ from natsel.beliefs.two_models import TwoModels
 if TYPE_CHECKING:
     from natsel.beliefs.example_losses import ExampleLosses
     from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
+    from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes
 
 __all__ = [
     "Belief",
@@ -33,9 +34,11 @@ __all__ = [
     "FisherRows",
     "GaussianDiscriminant",
     "GaussianFeatures",
+    "GaussianPotentialOutcomes",
     "GaussianSamples",
     "IndependentSamples",
     "NoSurvivingDraw",
+    "PotentialOutcomes",
     "Targets",
     "TwoModels",
     "as_tensor",
@@ -44,7 +47,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Losses of examples, and the density that some beliefs come from, are imported when they are wanted."""
+    """Losses of examples, potential outcomes, and the density that some beliefs come from, are imported when wanted."""
     if name == "ExampleLosses":
         from natsel.beliefs.example_losses import ExampleLosses
 
@@ -53,4 +56,8 @@ def __getattr__(name: str) -> object:
         from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
 
         return GaussianDiscriminant
+    if name in ("PotentialOutcomes", "GaussianPotentialOutcomes"):
+        from natsel.beliefs import potential_outcomes
+
+        return getattr(potential_outcomes, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

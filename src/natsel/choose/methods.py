@@ -22,8 +22,12 @@ from natsel.objectives import (
     JPIG,
     PIG,
     Argument,
+    CounterfactualPropensity,
     Density,
     Distance,
+    EffectInformation,
+    EffectRatio,
+    EffectVariance,
     Energy,
     Entropy,
     EPIGChi2,
@@ -44,10 +48,14 @@ from natsel.objectives import (
     MeanStd,
     NegativeIrreducibleLoss,
     Objective,
+    OutcomeEffectRatio,
+    OutcomeOverlap,
+    OutcomeVariance,
     PoolSum,
     Random,
     SetCover,
     SetCoverMI,
+    SignErrorInformation,
     StdDev,
     Surprise,
     TaughtJEPIG,
@@ -121,8 +129,8 @@ class Method:
 
     @property
     def beliefs(self) -> tuple[type[Belief], ...]:
-        """The kinds of belief the method runs on, as they are or along their views."""
-        return tuple(belief for belief in kinds() if not missing(self, belief))
+        """The kinds of belief the method runs on, as they are or along their views, by name."""
+        return tuple(sorted((kind for kind in kinds() if not missing(self, kind)), key=lambda kind: kind.__name__))
 
 
 def missing(method: Method, belief: type[Belief], passed: Argument | None = None) -> Capability:
@@ -152,6 +160,7 @@ _SIMILAR = "Kothawade et al. 2021, 2022 (SIMILAR, PRISM)"
 _SUBMODULAR = "Iyer et al. 2021"
 _DIET = "Paul et al. 2021"
 _DDU = "Mukhoti et al. 2023"
+_CAUSAL = "Jesson et al. 2021"
 
 _NAMED = (
     # of predictions: BALD and its kin, EPIG and JEPIG, uncertainty, chance
@@ -269,6 +278,35 @@ _NAMED = (
     Method(Density(), SoftRank(beta=1), "softrank-density", source=_STOCHASTIC, note="density in batches; beta = 1"),
     Method(Energy(), TopK(), "energy", source="Liu et al. 2020"),
     Method(MaxLogit(), TopK(), "max-logit", source="Hendrycks et al. 2022"),
+    # of both potential outcomes: the effect of a treatment
+    Method(
+        OutcomeEffectRatio(),
+        TopK(),
+        "mu-rho-bald",
+        aliases=("causal-bald",),
+        source=_CAUSAL,
+        note="unsure of the outcome, and where a label tells about the effect",
+    ),
+    Method(
+        OutcomeEffectRatio(), Softmax(beta=4), "softmax-mu-rho-bald", source=_CAUSAL, note="beta = 4: temperature 0.25"
+    ),
+    Method(OutcomeVariance(), TopK(), "mu-bald", source=_CAUSAL, note="ignores the arm that was not received"),
+    Method(OutcomeVariance(), Softmax(beta=4), "softmax-mu-bald", source=_CAUSAL, note="beta = 4: temperature 0.25"),
+    Method(
+        EffectVariance(), TopK(), "tau-bald", source=_CAUSAL, note="goes where treated and untreated do not overlap"
+    ),
+    Method(EffectRatio(), TopK(), "rho-bald", source=_CAUSAL, note="blind to how much is uncertain: use mu-rho-bald"),
+    Method(EffectRatio(), Softmax(beta=8), "softmax-rho-bald", source=_CAUSAL, note="beta = 8: temperature 0.25"),
+    Method(OutcomeOverlap(), TopK(), "mu-pi-bald", source=_CAUSAL, note="needs propensities"),
+    Method(CounterfactualPropensity(), TopK(), "propensity", source=_CAUSAL, note="needs propensities"),
+    Method(
+        EffectInformation(),
+        TopK(),
+        "rho-exact",
+        aliases=("effect-information",),
+        source="Jesson et al. 2021, with noise and covariance",
+    ),
+    Method(SignErrorInformation(), TopK(), "sign-error", aliases=("gamma",), source="Sundin et al. 2019"),
     # of weight space: Fisher information of the last layer, gradients and their similarities
     Method(
         Distance(),

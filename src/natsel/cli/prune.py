@@ -76,6 +76,8 @@ def command(
     """
     if out is not None and out.suffix not in (".safetensors", ".npz", ".csv", ".json"):
         raise ValueError(f"out: expected .safetensors, .npz, .csv or .json, found {out.name}; rename it")
+    if report is not None and report.suffix != ".html":
+        raise ValueError(f"report: expected a name that ends in .html, found {report.name}; rename it")
     with ExitStack() as stack:
         from natsel.containers import atomically
 

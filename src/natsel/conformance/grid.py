@@ -27,8 +27,10 @@ from natsel.beliefs import (
     FisherFactors,
     FisherRows,
     GaussianFeatures,
+    GaussianPotentialOutcomes,
     GaussianSamples,
     IndependentSamples,
+    PotentialOutcomes,
     Targets,
 )
 from natsel.beliefs.base import kinds
@@ -163,6 +165,61 @@ def example_losses_certain(arrays: Arrays) -> Arrays:
     return {**arrays, "loss_N": loss_N, "irreducible_loss_N": irreducible_loss_N, "logits_N_C": logits_N_C}
 
 
+def outcomes(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    draws = max(2, draws)  # one draw has no variance, and is refused
+    shared_N_K = rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1))
+    own_2_N_K = rng.normal(size=(2, points, draws))
+    return {
+        "mean0_N_K": 3.0 + shared_N_K + own_2_N_K[0],
+        "mean1_N_K": 2.0 + shared_N_K + own_2_N_K[1],
+        "treatment_N": rng.integers(0, 2, size=points).astype(float),
+        "propensity_N": rng.uniform(0.05, 0.95, size=points),
+        "variance0_N_K": rng.uniform(0.2, 1.5, size=(points, draws)),
+        "variance1_N_K": rng.uniform(0.2, 1.5, size=(points, draws)),
+    }
+
+
+def outcomes_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    treated_N = arrays["treatment_N"] == 1
+    return np.where(treated_N, arrays["mean1_N_K"][:, 0], arrays["mean0_N_K"][:, 0]) + rng.normal(size=len(treated_N))
+
+
+def outcomes_certain(arrays: Arrays) -> Arrays:
+    """A point whose outcomes are known, and for which the other treatment is never given."""
+    found = {name: array.copy() for name, array in arrays.items()}
+    found["mean0_N_K"][0], found["mean1_N_K"][0] = 0.0, 100.0
+    found["treatment_N"][0], found["propensity_N"][0] = 0, 0.0
+    found["variance0_N_K"][0] = found["variance1_N_K"][0] = NEGLIGIBLE**2
+    return found
+
+
+def outcome_features(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    drawn = outcomes(rng, points, draws, classes)
+    return {
+        "features0_N_D": drawn["mean0_N_K"] - 3.0,
+        "features1_N_D": drawn["mean1_N_K"] - 2.0,
+        "treatment_N": drawn["treatment_N"],
+        "propensity_N": drawn["propensity_N"],
+        "noise0": drawn["variance0_N_K"][:, 0],
+        "noise1": drawn["variance1_N_K"][:, 0],
+        "mean0": rng.normal(size=points),
+        "mean1": rng.normal(size=points),
+    }
+
+
+def outcome_features_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return rng.normal(size=len(arrays["noise0"]))
+
+
+def outcome_features_certain(arrays: Arrays) -> Arrays:
+    found = {name: array.copy() for name, array in arrays.items()}
+    found["features0_N_D"][0] = found["features1_N_D"][0] = 0.0
+    found["mean0"][0], found["mean1"][0] = 0.0, 100.0
+    found["treatment_N"][0], found["propensity_N"][0] = 0, 0.0
+    found["noise0"][0] = found["noise1"][0] = NEGLIGIBLE**2
+    return found
+
+
 def gaussian(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
     return {
         "mean_N_K": 3.0 + rng.normal(size=(points, draws)) * rng.uniform(0.2, 2.0, size=(points, 1)),
@@ -216,6 +273,8 @@ MAKERS |= {
     DirichletMembers: Maker(dirichlets, dirichlets_labels, dirichlets_certain),
     FeatureDensity: Maker(densities, densities_labels, densities_certain),
     ExampleLosses: Maker(example_losses, densities_labels, example_losses_certain),
+    PotentialOutcomes: Maker(outcomes, outcomes_labels, outcomes_certain),
+    GaussianPotentialOutcomes: Maker(outcome_features, outcome_features_labels, outcome_features_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
     FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),

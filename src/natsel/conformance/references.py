@@ -8,7 +8,8 @@ from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-from scipy.special import loggamma, logsumexp
+from scipy.special import entr, loggamma, logsumexp
+from scipy.stats import norm
 
 from natsel.beliefs import (
     CategoricalSamples,
@@ -17,8 +18,10 @@ from natsel.beliefs import (
     ExampleLosses,
     FeatureDensity,
     GaussianFeatures,
+    GaussianPotentialOutcomes,
     GaussianSamples,
     IndependentSamples,
+    PotentialOutcomes,
 )
 from natsel.beliefs.two_models import TwoModels
 from natsel.conformance import REFERENCES, SET_REFERENCES, reference
@@ -435,3 +438,67 @@ def _(pool: Pool) -> float:
     model, students = taught(pool)
     work, _ = SET_REFERENCES["I[Y;W|x]", CategoricalSamples]
     return work(model) - float(np.mean([work(student) for student in students]))
+
+
+def arms(pool: Pool) -> tuple[np.ndarray, ...]:
+    """Variances of the received arm, the other one and the effect; covariance of the received arm with the effect."""
+    if pool.kind is GaussianPotentialOutcomes:
+        rows = np.stack([pool.arrays["features0_N_D"], pool.arrays["features1_N_D"]], 1)
+        cov_N_2_2 = np.einsum("nad,nbd->nab", rows, rows)
+    else:
+        rows = np.stack([pool.arrays["mean0_N_K"], pool.arrays["mean1_N_K"]], 1)
+        rows = rows - (rows @ pool.weights_K)[:, :, None]
+        cov_N_2_2 = np.einsum("k,nak,nbk->nab", pool.weights_K, rows, rows)
+    own, at = pool.arrays["treatment_N"].astype(int), np.arange(len(pool))
+    received_N, other_N = cov_N_2_2[at, own, own], cov_N_2_2[at, 1 - own, 1 - own]
+    effect_N = cov_N_2_2[:, 0, 0] + cov_N_2_2[:, 1, 1] - 2 * cov_N_2_2[:, 0, 1]
+    return received_N, other_N, effect_N, received_N - cov_N_2_2[:, 0, 1]
+
+
+def other_treatment(pool: Pool) -> np.ndarray:
+    return np.where(pool.arrays["treatment_N"] == 1, 1 - pool.arrays["propensity_N"], pool.arrays["propensity_N"])
+
+
+_LEAST = 1e-7
+_ARM_SCORES: dict[str, Callable[[Pool], np.ndarray]] = {
+    "ln Var mu_t": lambda pool: np.log(arms(pool)[0] + _LEAST),
+    "ln Var tau": lambda pool: np.log(arms(pool)[2] + _LEAST),
+    "½ ln Var tau / Var mu_t'": lambda pool: 0.5 * np.log((arms(pool)[2] + _LEAST) / (arms(pool)[1] + _LEAST)),
+    "ln Var mu_t Var tau / Var mu_t'": lambda pool: np.log(
+        (arms(pool)[0] + _LEAST) * (arms(pool)[2] + _LEAST) / (arms(pool)[1] + _LEAST)
+    ),
+    "ln Var mu_t P(T=t'|x)": lambda pool: np.log((arms(pool)[0] + _LEAST) * (other_treatment(pool) + _LEAST)),
+    "ln P(T=t'|x)": lambda pool: np.log(other_treatment(pool) + _LEAST),
+}
+for _quantity, _score in _ARM_SCORES.items():
+    for _kind in (PotentialOutcomes, GaussianPotentialOutcomes):
+        reference(_quantity, _kind)(_score)
+
+
+@reference("I[Y_t;tau|x]", GaussianPotentialOutcomes)
+def _(pool: Pool) -> np.ndarray:
+    received_N, _, effect_N, both_N = arms(pool)
+    noise_N = np.where(pool.arrays["treatment_N"] == 1, pool.arrays["noise1"], pool.arrays["noise0"])
+    both_known_N = np.where(effect_N > 0, effect_N * (received_N + noise_N), 1.0)
+    return 0.5 * np.log(both_known_N / (both_known_N - np.where(effect_N > 0, both_N, 0.0) ** 2))
+
+
+def sign_errors(effect_N_K: np.ndarray, noise_N_K: np.ndarray, weights_K: np.ndarray) -> np.ndarray:
+    wrong_N_K = norm.cdf(-np.abs(effect_N_K) / np.sqrt(noise_N_K + _LEAST))
+    mean_N = wrong_N_K @ weights_K
+    return entr(mean_N) + entr(1 - mean_N) - (entr(wrong_N_K) + entr(1 - wrong_N_K)) @ weights_K
+
+
+@reference("I[sign error;W|x]", PotentialOutcomes)
+def _(pool: Pool) -> np.ndarray:
+    found = pool.arrays
+    noise_N_K = found["variance0_N_K"] + found["variance1_N_K"]
+    return sign_errors(found["mean1_N_K"] - found["mean0_N_K"], noise_N_K, pool.weights_K)
+
+
+@reference("I[sign error;W|x]", GaussianPotentialOutcomes)
+def _(pool: Pool) -> np.ndarray:
+    found = pool.arrays
+    node_K = norm.ppf((np.arange(512) + 0.5) / 512)
+    effect_N_K = (found["mean1"] - found["mean0"])[:, None] + np.sqrt(np.maximum(arms(pool)[2], 0))[:, None] * node_K
+    return sign_errors(effect_N_K, (found["noise0"] + found["noise1"])[:, None], np.full(512, 1 / 512))

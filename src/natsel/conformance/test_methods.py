@@ -375,7 +375,7 @@ def test_inputs_are_left_alone(case, device):
     """Bit by bit, also where natsel shares memory with the caller's arrays, and where those cannot be written to."""
     pool = case.pool(weighted=True).certain()
     for name in case.kind.points:
-        if name in pool.arrays:
+        if name in pool.arrays and name != "treatment_N":
             pool.arrays[name] = pool.arrays[name] + 1e-6  # probabilities off by rounding, which natsel puts right
     labels_N, excluded = torch.from_numpy(pool.labels_N.copy()), np.array([0])
     known = {"labels": labels_N} if Argument.LABELS in case.facts.needs else {}

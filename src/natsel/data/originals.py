@@ -267,6 +267,15 @@ def target_last(file: str) -> Conversion:
     return convert
 
 
+def ihdp(originals: Originals) -> Contents:
+    """One table per simulation of outcomes: treatment, outcome, the other outcome, expected outcomes, 25 covariates."""
+    tables = [_table(_text(originals[f"ihdp_npci_{number}.csv"]), ",") for number in range(1, len(originals) + 1)]
+    names = {"y_factual": 1, "y_counterfactual": 2, "mu0": 3, "mu1": 4}
+    simulated = {name: np.stack([one[:, at] for one in tables]).astype(np.float32) for name, at in names.items()}
+    x, t = tables[0][:, 5:].astype(np.float32), tables[0][:, 0].astype(np.uint8)
+    return {"ihdp": {"x": x, "t": t, **simulated}}
+
+
 def sgemm(originals: Originals) -> Contents:
     """A zip archive with a table: 14 settings, then the milliseconds of four runs."""
     header, _, rows = _unzipped(originals["sgemm_product_dataset.zip"], "sgemm_product.csv").decode().partition("\n")

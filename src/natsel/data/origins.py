@@ -589,6 +589,26 @@ _REG = {
     ),
 }
 
+_IHDP = Origin(
+    "none stated, research use; cite Hill 2011",
+    "https://github.com/claudiashi57/dragonnet",
+    747,
+    0.4,
+    {
+        "ihdp": {
+            "x": "float32 [747, 25]",
+            "t": "uint8 [747]",
+            **dict.fromkeys(("y_factual", "y_counterfactual", "mu0", "mu1"), "float32 [50, 747]"),
+        }
+    },
+    "b9ebec37c94998c6cd4c917640a8df74b74238453a7738bfbd99b2c8b9a7037e",
+    Download(
+        (f"{_GITHUB}/claudiashi57/dragonnet/master/dat/ihdp/csv/",),
+        {f"ihdp_npci_{number}.csv": None for number in range(1, 51)},
+        originals.ihdp,
+    ),
+)
+
 # Made from the file of MNIST when first loaded: that is the file to fetch and to check.
 _FROM_MNIST = {
     name: replace(
@@ -605,6 +625,7 @@ ORIGINS: dict[str, Origin] = {
     **_IMAGES,
     **_FROM_MNIST,
     **_TEXTS,
+    "ihdp": _IHDP,
     **{f"uci-{name}": origin for name, origin in (_CLASSES | _REGRESSION).items()},
     **{f"reg-{name}": origin for name, origin in _REG.items()},
 }

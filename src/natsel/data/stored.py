@@ -130,6 +130,14 @@ def _texts(arrays: Arrays, part: str, classes: tuple[str, ...]) -> Examples:
     return Examples(lines, arrays.read(f"y_{part}"), classes)
 
 
+def _ihdp(files: Files) -> Parts:
+    """Inputs end with the treatment; labels are the first of 50 simulated outcomes, and masks [N, 50] hold all."""
+    arrays = files("ihdp")
+    inputs = np.concatenate([arrays.read("x"), arrays.read("t")[:, None]], axis=1, dtype=np.float32)
+    masks = {name: arrays.read(name).T for name in ("y_factual", "y_counterfactual", "mu0", "mu1")}
+    return *fixed_split("ihdp", Examples(inputs, masks["y_factual"][:, 0], masks=masks), 0.1), None
+
+
 def _small(name: str, classes: bool, files: Files) -> Parts:
     """One of the small UCI sets; split 0 where splits were published."""
     key = name.replace("-", "_")
@@ -184,6 +192,7 @@ _OWN: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
     "cola": ("text", "acceptable English or not; test is from other sources", partial(_sentences, "cola", "test_ood")),
     "trec": ("text", "questions by what they ask for, 6 classes", partial(_sentences, "trec", "test")),
     "ag-news": ("text", "news by topic, 4 classes (its published test part)", _news),
+    "ihdp": ("table", "children with or without a treatment, 25 features; simulated outcomes, regression", _ihdp),
 }
 _UCI: dict[str, tuple[Kind, str, Callable[[Files], Parts]]] = {
     f"uci-{name}": ("table", about if classes else f"{about}, regression", partial(_small, name, classes))

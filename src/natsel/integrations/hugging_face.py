@@ -128,7 +128,7 @@ class SelectiveTrainer:
             own.dataset if isinstance(own.dataset, IterableDataset) else DataLoader(own.dataset, **options),
             self.model,
             batch=self._train_batch_size,
-            **self.selection,
+            **{"drop_last": self.args.dataloader_drop_last, **self.selection},
         )
         labels_key, weights_key = self.selection.get("labels_key", "labels"), _WEIGHTS if self._with_weights else None
         collated = partial(collated_as_given, labels_key=labels_key, weights_key=weights_key)

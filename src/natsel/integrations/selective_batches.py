@@ -126,6 +126,8 @@ def refuse_unknown_options(options: Mapping[str, Any], decided: Mapping[str, str
     for name in options:
         if name in decided:
             raise ValueError(f"{name}: found as an option of {where}; {decided[name]}")
+        if name in DECIDED_BY_THE_TRAINER:
+            raise ValueError(f"{name}: found as an option of {where}; the trainer decides it, leave it out")
         if name not in known:
             raise ValueError(f"{name}: {where} has no such option; the options are those of natsel.SelectiveLoader")
 

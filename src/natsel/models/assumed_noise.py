@@ -36,6 +36,13 @@ class AssumedNoise:
         self._inner, self.variance = ModelAdapter(model), variance
         self.model = self._inner.model
 
+    def __copy__(self) -> Self:
+        """A copy that can be fitted to other examples without a change to this one."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _inner=self._inner.copy())
+        other.model = other._inner.model
+        return other
+
     @property
     def consistent_draws(self) -> bool:
         """As the model that it is made of."""

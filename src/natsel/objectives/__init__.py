@@ -1,6 +1,14 @@
 """Objectives: which information quantity is wanted. How each is read from a belief is on the shelves of `readings`."""
 
 from natsel.objectives import readings as readings  # enters them into the table (objective, belief) → state
+from natsel.objectives.causal import CounterfactualPropensity as CounterfactualPropensity
+from natsel.objectives.causal import EffectInformation as EffectInformation
+from natsel.objectives.causal import EffectRatio as EffectRatio
+from natsel.objectives.causal import EffectVariance as EffectVariance
+from natsel.objectives.causal import OutcomeEffectRatio as OutcomeEffectRatio
+from natsel.objectives.causal import OutcomeOverlap as OutcomeOverlap
+from natsel.objectives.causal import OutcomeVariance as OutcomeVariance
+from natsel.objectives.causal import SignErrorInformation as SignErrorInformation
 from natsel.objectives.coverage import FLQMI as FLQMI
 from natsel.objectives.coverage import FLVMI as FLVMI
 from natsel.objectives.coverage import FacilityLocation as FacilityLocation

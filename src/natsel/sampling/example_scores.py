@@ -223,6 +223,7 @@ def _checked(log_probs: ArrayLike) -> Tensor:
 def _table(log_probs: ArrayLike, labels_N: ArrayLike) -> tuple[Tensor, Tensor]:
     """Log-probabilities and the index of the label in each row."""
     table = _checked(log_probs)
+    CategoricalSamples(table[:, None] if table.ndim == 2 else table)  # refuses what is no log of probabilities
     classes_N = class_labels(as_tensor(labels_N, "labels"), len(table), table.shape[-1]).to(table.device)
     return table, classes_N.view(-1, *[1] * (table.ndim - 1)).expand(*table.shape[:-1], 1)
 

@@ -105,7 +105,12 @@ def network_for(examples: Examples, name: str | None = None) -> Network:
     # Bytes reach a network as numbers in [0, 1]; the usual normalisation of pictures brings them around 0.
     scale = (0.1307, 0.3081) if name == "mnist-cnn" else (0.5, 0.25) if len(shape) > 1 else (0.0, 1.0)
     facts = DataFacts("data", "image" if len(shape) > 1 else "table", shape, examples.n_classes, scale, device="cpu")
-    made: Any = kind_called("ensemble").build({"network": name} | ({"dropout": 0.0} if name == "mlp" else {}), facts)
+    try:
+        made: Any = kind_called("ensemble").build(
+            {"network": name} | ({"dropout": 0.0} if name == "mlp" else {}), facts
+        )
+    except ValueError as reason:
+        raise ValueError(str(reason).removeprefix("model.")) from None
     found: Network = made.network
     return found
 

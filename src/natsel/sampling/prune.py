@@ -231,8 +231,13 @@ def _check_labels(examples: Examples, method: str, runs: int) -> None:
     if Argument.TARGETS in needs_everywhere(chosen.objective):
         raise ValueError(f"method: {method} asks about targets, and pruning has none; use one of {', '.join(METHODS)}")
     classes = max(2, examples.n_classes)
-    likely = CategoricalSamples.from_probs(torch.full((1, runs, classes), 1 / classes))
-    score_by(chosen, likely, labels=None if (labels_N := _labels_for(method, examples)) is None else labels_N[:1])
+    drawn = torch.randn(8, runs, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels_n = None if _labels_for(method, examples) is None else torch.arange(8) % classes
+    score_n = score_by(chosen, CategoricalSamples(drawn.log_softmax(2)), labels=labels_n)
+    if runs == 1 and float(score_n.max() - score_n.min()) < 1e-9:
+        raise ValueError(
+            f"runs: {method} asks where runs disagree, found 1 run, with which all score alike; use 2 or more"
+        )
 
 
 def _labels_for(method: str, examples: Examples) -> Any:

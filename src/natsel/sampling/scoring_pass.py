@@ -203,7 +203,15 @@ def cross_entropy(outputs: Any, labels: Tensor) -> Tensor:
             " gives one loss per example"
         )
     wide = outputs if outputs.dtype == torch.float64 else outputs.float()
-    loss_N = torch.nn.functional.cross_entropy(wide, labels.long(), reduction="none")
+    try:
+        loss_N = torch.nn.functional.cross_entropy(wide, labels.long(), reduction="none")
+    except IndexError:  # on the CPU; to look for it on an accelerator would wait for it in every step
+        classes = outputs.shape[1]
+        wrong = int(labels[(labels < 0) | (labels >= classes)][0])
+        raise ValueError(
+            f"labels: found class {wrong}, and the network has logits of the classes 0 to {classes - 1}; use a network"
+            " with more classes, or number the classes from 0"
+        ) from None
     return loss_N.flatten(1).sum(1) if loss_N.ndim > 1 else loss_N
 
 

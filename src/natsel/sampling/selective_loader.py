@@ -15,11 +15,13 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 from torch.utils.data import DataLoader
 
 from natsel.beliefs import Belief, IndependentSamples
@@ -229,6 +231,8 @@ class SelectiveLoader:
         device: torch.device | str | None = None,
     ) -> None:
         _check_sizes(keep, batch, seed, draws, uniform_after)
+        keep, batch, seed = float(keep), int(batch), int(seed)  # numbers of NumPy would not go into a file of a state
+        draws, uniform_after = (None if one is None else int(one) for one in (draws, uniform_after))
         if not isinstance(model, nn.Module):
             raise ValueError(f"model: expected a torch module, found {type(model).__name__}; pass the network itself")
         self.scoring = ScoringPass(loss, mode, dropout, update_statistics, precision, chunk)
@@ -258,10 +262,11 @@ class SelectiveLoader:
             )
         self.ids = ids_for(ids, len(self._source))
         self._masks = _masks(masks, dataset, len(self._source))
-        self._irreducible_N = _irreducible(irreducible_loss, self.ids, dataset)
+        self._irreducible_N = _irreducible(irreducible_loss, self.ids, dataset, named=ids is not None)
         self._name = method if isinstance(method, str) else method.name  # as the user has it, in errors
         knows = self._irreducible_N is not None
-        self._needs = _needs_of(self.method, self._name, knows, self.n_candidates, batch, draws)
+        tried = min(self.n_candidates, len(self._source) // self.world)  # a tiny share asks for more than there are
+        self._needs = _needs_of(self.method, self._name, knows, tried, n_selected(tried, keep), draws)
         self._feature_layer: str | None = None
         self._epoch, self._batch = 0, 0  # of the batch that comes next
         self._counts = self._no_counts()
@@ -366,6 +371,11 @@ class SelectiveLoader:
         read = self._source.batches(batches, derive(self.seed, "workers", epoch, self.rank))
         for number, (positions_N, (inputs, labels)) in enumerate(zip(batches, read, strict=True), first):
             if self.augmentation is not None:
+                if not isinstance(inputs, Tensor):
+                    raise ValueError(
+                        f"augmentation: changes one tensor of inputs, found {type(inputs).__name__}; say inputs_key=,"
+                        " or augment inside the data set"
+                    )
                 drawn = torch.Generator(self.device)
                 drawn.manual_seed(derive(self.seed, "augmentation", epoch, number, self.rank))
                 inputs = self.augmentation(inputs, drawn)
@@ -406,6 +416,7 @@ class SelectiveLoader:
             result = self.scoring(network, inputs, labels, seed, self._feature_layer, parts)
         else:
             result = self.scoring.draws(network, inputs, labels, [derive(seed, i) for i in range(self.draws)], parts)
+            _refuse_equal_draws(result.log_probs_N_K_C, parts)
         if result.logits_N_C is not None and labels.ndim == 1 and not labels.is_floating_point():
             correct_N = (result.logits_N_C.argmax(1) == labels).to("cpu", non_blocking=True)
         if not self._needs.logits:
@@ -515,13 +526,13 @@ def _picked(
 
 
 def _check_sizes(keep: Any, batch: Any, seed: Any, draws: Any, uniform_after: Any) -> None:
-    if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
+    if isinstance(keep, bool) or not isinstance(keep, int | float | np.floating) or not 0 < keep <= 1:
         raise ValueError(f"keep: expected a share above 0 and up to 1, found {keep!r}; 0.1 trains on one in ten")
     sizes = [("batch", batch, 1), ("seed", seed, 0)]
     sizes += [] if draws is None else [("draws", draws, 2)]
     sizes += [] if uniform_after is None else [("uniform_after", uniform_after, 0)]
     for name, value, least in sizes:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name}: expected a whole number from {least}, found {value!r}; the default will do")
 
 
@@ -530,7 +541,7 @@ def _place(rank: int | None, world: int | None) -> tuple[int, int]:
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     ranks = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if distributed else (0, 1)
     found = ranks[0] if rank is None else rank, ranks[1] if world is None else world
-    if not 0 <= found[0] < found[1]:
+    if not all(isinstance(one, Integral) for one in found) or not 0 <= found[0] < found[1]:
         raise ValueError(f"rank: expected 0 to {found[1] - 1} for a world of {found[1]}, found {found[0]}; pass both")
     return found
 
@@ -550,11 +561,20 @@ def _masks(masks: Mapping[str, Any] | None, dataset: Any, count: int) -> dict[st
     return found
 
 
-def _irreducible(given: Any, ids: IdArray, dataset: Any) -> Array | None:
-    """One irreducible loss per example in float64; missing ones are refused."""
+def _irreducible(given: Any, ids: IdArray, dataset: Any, named: bool) -> Array | None:
+    """One irreducible loss per example in float64; missing ones are refused.
+
+    `named`: whether the user gave ids. Without them the first row of the data would get the first loss of a table, also
+    where the data are another part of those that the table was made of.
+    """
     if given is None:
         return None
     if isinstance(given, IrreducibleLoss):
+        if isinstance(dataset, Examples) and given.fingerprint and not named and len(given) != len(dataset):
+            raise ValueError(
+                f"irreducible_loss: the table holds {len(given)} examples, found {len(dataset)}; say by ids= which of"
+                " the table these are"
+            )
         if isinstance(dataset, Examples) and given.fingerprint and len(given) == len(dataset):
             try:
                 given.refuse_other(dataset)
@@ -569,7 +589,12 @@ def _irreducible(given: Any, ids: IdArray, dataset: Any) -> Array | None:
             dtype=np.float64,
         )
     else:
-        loss_N = as_numpy(given).astype(np.float64)
+        loss_N = as_numpy(given)
+        if loss_N.dtype.kind not in "biuf":
+            raise ValueError(
+                f"irreducible_loss: expected numbers, found {loss_N.dtype}; pass one loss per example, or a table"
+            )
+        loss_N = loss_N.astype(np.float64)
     if loss_N.shape != ids.shape:
         raise ValueError(
             f"irreducible_loss: expected one for each of {len(ids)} examples, found shape {loss_N.shape}; pass as"
@@ -639,6 +664,14 @@ def _last_layer(network: nn.Module, inputs: Any, device: torch.device) -> str:
     layer, _ = last_linear(network, inputs[:2], device)
     found: str = next(name for name, part in network.named_modules() if part is layer)
     return found
+
+
+def _refuse_equal_draws(log_probs_N_K_C: Tensor | None, parts: list[nn.Module]) -> None:
+    """Raise a ValueError where nothing in a network is random, so that all passes say the same."""
+    if log_probs_N_K_C is None or any(isinstance(part, _DropoutNd) and part.p > 0 for part in parts):
+        return
+    if bool((log_probs_N_K_C == log_probs_N_K_C[:, :1]).all()):
+        raise ValueError("draws: all passes predict the same; use a network with dropout, or leave draws out")
 
 
 def _refuse_fewer(count: int, wanted: int, not_finite: IdArray, candidates: _ScoredCandidates) -> None:

@@ -60,8 +60,8 @@ def _study(plan: Plan) -> list[Need]:
     from natsel.experiments.studies import STUDIES
     from natsel.experiments.studies.selection_tasks import TEXTS
 
-    named = plan.settings.get("set")
-    found = [need for name in ((named,) if named else STUDIES[plan.study].sets) for need in _set(name)]
+    named, study = plan.settings.get("set"), STUDIES[plan.study]
+    found = [need for name in ((named,) if named else study.sets) if name not in study.made for need in _set(name)]
     return [*found, *([_extra("pretrained", *_FINE_TUNED)] if named in TEXTS else [])]
 
 

@@ -12,12 +12,13 @@ from natsel.experiments.recipe.checks import Check, each, flag, number, one_of, 
 class Study:
     """A study: `module` holds `run`, `claims` and `sections`, and is imported when it is wanted.
 
-    `sets` are the data sets that it learns from.
+    `sets` are the data sets that it learns from, `made` those that its module makes by a formula.
     """
 
     module: str
     settings: Mapping[str, Check]
     sets: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
     def part(self, name: str) -> Any:
         """One of the functions of the module."""
@@ -40,6 +41,10 @@ _CONDITIONS = (
 _SELECTING = ("random", "rho-loss", "loss", "grad-norm", "gradient-norm-importance", "negative-irreducible-loss")
 _PRUNING = (
     *("random", "el2n", "grand", "grand-initial", "grand-last-layer", "forgetting", "input-norm", "noisy-input-norm"),
+)
+_CAUSAL = (
+    *("random", "propensity", "sign-error", "tau-bald", "mu-bald", "rho-bald", "mu-rho-bald", "mu-pi-bald"),
+    "rho-exact",
 )
 
 STUDIES = {
@@ -110,6 +115,13 @@ STUDIES = {
         | {"seed": whole(0), "noise": number(0, 1), "keep": number(0, 1), "enough": number(0)}
         | {"learning_rate": number(0), "weight_decay": number(0), "sequences": each(one_of("own", "gold"))},
         ("mnist",),
+    ),
+    "causal-acquisition": Study(
+        "causal_acquisition",
+        _counts("pool start k labels trials")
+        | {"seed": whole(0), "set": one_of("synthetic", "ihdp"), "search": one_of("top", "softmax")}
+        | {"methods": each(one_of(*_CAUSAL))},
+        made=("synthetic",),
     ),
     "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
     "online-inference": Study(

@@ -61,11 +61,11 @@ def selection_task(settings: Mapping[str, Any], condition: str, trial: int) -> S
     judged = _joined(data.validation, data.test) if name == "cola" else data.test
     # One test set for all trials.
     (test,) = split(judged, (min(settings["test"], len(judged)),), derive(settings["seed"], "test"))
-    parts = {"pool": pool, "held out": held_out, "test": test}
+    parts = {"pool": pool, "test": test} | ({"held out": held_out} if settings["held_out"] else {})
     parts = {part: _ready(found, name) for part, found in _changed(parts, condition, seed).items()}
     return SelectionTask(
         parts["pool"],
-        parts["held out"] if settings["held_out"] else None,
+        parts.get("held out"),
         parts["test"],
         _network(settings, parts["pool"], settings["width"]),
         _network(settings, parts["pool"], settings["irreducible_width"]),
@@ -81,7 +81,7 @@ def _changed(parts: dict[str, Any], condition: str, seed: int) -> dict[str, Any]
         classes = parts["pool"].n_classes
         relevant = np.random.default_rng(seed).permutation(classes)[:_RELEVANT].tolist()
         return {name: relevance(part, relevant, _SHARE, derive(seed, name)) for name, part in parts.items()}
-    for name in [name for name in ("pool", "held out") if len(parts[name])]:
+    for name in [name for name in ("pool", "held out") if name in parts]:
         if condition in NOISE and (name == "pool" or condition.endswith("-everywhere")):
             share = float(condition.removeprefix("noise-").removesuffix("-everywhere"))
             parts[name] = noisy_labels(parts[name], share, derive(seed, name))

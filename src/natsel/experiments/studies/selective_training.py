@@ -95,7 +95,7 @@ def _trained(
     import torch
     from torch.nn.functional import cross_entropy
 
-    from natsel.models import fresh
+    from natsel.models.networks.architectures import fresh, seeded
     from natsel.models.networks.inputs import as_device
 
     on, pool, test = as_device(device), task().pool, task().test
@@ -121,26 +121,27 @@ def _trained(
     curve |= {name: [] for name in marks}
     since, right = dict.fromkeys(("selected", "correct", *marks), 0), torch.zeros((), device=on)
     seconds, began = 0.0, time.perf_counter()
-    for step, (inputs, labels_B, weights_B, chosen_B) in enumerate(islice(batches, steps), 1):
-        network.train()
-        with _precision(on):
-            logits_B_C = network(inputs)
-            loss = (weights_B * cross_entropy(logits_B_C, labels_B, reduction="none")).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        since["selected"] += len(chosen_B)
-        right += (logits_B_C.argmax(1) == labels_B).sum()  # stays on the device: to read it would wait for the step
-        for name, mask_N in marks.items():
-            since[name] += int(mask_N[chosen_B].sum())
-        if step % settings["evaluate_every"] == 0 or step == steps:
-            since["correct"] = int(right)
-            seconds += time.perf_counter() - began
-            accuracy = _accuracy(network, test, on)
-            for name, value in {"step": step, "accuracy": accuracy, "seconds": seconds, **since}.items():
-                curve[name].append(value)
-            since, right = dict.fromkeys(since, 0), torch.zeros((), device=on)
-            began = time.perf_counter()
+    with seeded(derive(settings["seed"], "steps", trial), on):  # masks of dropout, where the network has some
+        for step, (inputs, labels_B, weights_B, chosen_B) in enumerate(islice(batches, steps), 1):
+            network.train()
+            with _precision(on):
+                logits_B_C = network(inputs)
+                loss = (weights_B * cross_entropy(logits_B_C, labels_B, reduction="none")).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            since["selected"] += len(chosen_B)
+            right += (logits_B_C.argmax(1) == labels_B).sum()  # stays on the device: to read it would wait for the step
+            for name, mask_N in marks.items():
+                since[name] += int(mask_N[chosen_B].sum())
+            if step % settings["evaluate_every"] == 0 or step == steps:
+                since["correct"] = int(right)
+                seconds += time.perf_counter() - began
+                accuracy = _accuracy(network, test, on)
+                for name, value in {"step": step, "accuracy": accuracy, "seconds": seconds, **since}.items():
+                    curve[name].append(value)
+                since, right = dict.fromkeys(since, 0), torch.zeros((), device=on)
+                began = time.perf_counter()
     shares = ", ".join(f"{name} {sum(curve[name]) / sum(curve['selected']):.3f}" for name in ("correct", *marks))
     tell(f"{condition}, trial {trial}, {method}: accuracy {curve['accuracy'][-1]:.3f}; selected {shares}")
     return row | {"curve": curve}

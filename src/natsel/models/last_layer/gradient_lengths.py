@@ -10,8 +10,8 @@ With a what a layer reads and δ = ∂l/∂(what it returns), at places t (pixel
 
 One ordinary backward pass gives δ of all examples of a chunk. Whole gradients (`per_example.py`) of a ResNet-18 need
 eight times the memory per example, and convolutions with as many groups as examples. They are made for networks with
-other layers that learn, with a layer used twice, or with weights used outside of their layer: the lengths of the first
-two examples are computed both ways and compared.  Goodfellow 2015; Li et al. 2022; docs/theory/data-pruning.md, 1.
+other layers that learn, with a layer used twice, or with weights used outside of their layer: for the first two
+examples, lengths are computed both ways and compared.  Goodfellow 2015; Li et al. 2022; docs/theory/data-pruning.md, 1.
 """
 
 from collections.abc import Callable, Iterator
@@ -99,14 +99,16 @@ def _bytes_by_layers(
     if not _known_layers(module):
         return None
     two = slice(0, min(2, len(inputs)))
+    # Not the residuals themselves: where predictions are sure these are 0, and so would both lengths be.
+    any_n_C = torch.linspace(1, 2, residuals(two).shape[1], device=device).expand(len(read(two)), -1)
     with _all_digits(device):
         try:
-            found = _by_layers(module, read(two), residuals(two))
+            found = _by_layers(module, read(two), any_n_C)
         except (RuntimeError, ValueError, IndexError):
             return None
         if found is None:
             return None
-        whole_n = _by_whole_gradients(module, inputs[two], residuals, device)
+        whole_n = _by_whole_gradients(module, inputs[two], lambda part: any_n_C[part], device)
     return found[1] if torch.allclose(found[0], whole_n, rtol=_AGREE, atol=1e-12) else None
 
 

@@ -96,7 +96,8 @@ def _gradient_function(
     """Batched where the module allows, one by one elsewhere."""
     batched = _batched(module, parameters)
     try:
-        batched(first, roots_1_R_C)
+        # Two, since gradients of some layers (PReLU) lose the axis of examples, which one example does not show.
+        batched(torch.cat([first, first]), torch.cat([roots_1_R_C, roots_1_R_C]))
     except (RuntimeError, ValueError):
         return _one_by_one(module, parameters)
     return batched

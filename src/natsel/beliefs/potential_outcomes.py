@@ -1,0 +1,448 @@
+"""Both potential outcomes of each point: what would be measured with a treatment, and what without it.
+
+    PotentialOutcomes           y^t | x_n, ω_k ~ N(mean^t_nk, variance^t_nk)       t = 0, 1: draw k is one ω_k for both
+    GaussianPotentialOutcomes   (f⁰, f¹) ~ N(mean, Φ Φᵀ),  y^t_n = f^t_n + ε       Φ = features of both arms
+
+Each point has received one treatment (`treatment_N`), and only that outcome can be measured. The effect is the
+difference τ = μ¹ − μ⁰, which no label ever shows. Draws of the two arms belong together: predicted apart, their
+variances stay and their covariance is lost, and with it what is known about effects.
+
+    observed()    the arm that a label would show: μ-BALD is I[Y;Ω|x] of it, and batches follow
+    effects()     the effects: τ-BALD is I[Y;Ω|x] of them; labels that tell about the effects of all points:
+                  natsel.select("epig", belief.observed(), k, targets=belief.effects())
+
+docs/theory/causal-bald.md, 1 and 2; Jesson et al. 2021.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from natsel.beliefs.arrays import ArrayLike, as_tensor
+from natsel.beliefs.base import Belief, BeliefView, NoView
+from natsel.beliefs.categorical import CategoricalSamples
+from natsel.beliefs.draws import checked_log_weights
+from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
+from natsel.ids import IdArray, ids_for
+from natsel.memory import chunked
+
+NUMBERS, YES_OR_NO = "numbers", "yes or no"
+
+
+class ArmMoments(NamedTuple):
+    """Variances of the mean outcome of each point, over draws or weights, N values in float64 each."""
+
+    received_N: Tensor
+    """Of the arm that was received."""
+    other_N: Tensor
+    """Of the arm that was not."""
+    effect_N: Tensor
+    """Of their difference."""
+    with_effect_N: Tensor
+    """Covariance of the received arm with the effect, as an absolute value."""
+    noise_N: Tensor
+    """Variance of the noise on a label of the received arm."""
+
+
+class TwoArms(Belief):
+    """What both kinds share."""
+
+    treatment_N: Tensor
+    propensity_N: Tensor
+
+    @abstractmethod
+    def arm_moments(self) -> ArmMoments:
+        """Variances of the mean outcome of each point."""
+
+    def _checked_arms(self, count: int, device: torch.device) -> dict[str, Tensor]:
+        treatment_N = as_tensor(self.treatment_N, "treatment_N").to(device)
+        if treatment_N.shape != (count,):
+            raise ValueError(
+                f"treatment_N: expected one for each of {count} points, found shape {tuple(treatment_N.shape)}; pass"
+                " 0 or 1 per point"
+            )
+        wrong_N = (treatment_N != 0) & (treatment_N != 1)
+        if bool(wrong_N.any()):
+            found = treatment_N[wrong_N][0].item()
+            raise ValueError(f"treatment_N: expected 0 or 1, found {found:g}; number the treatments so")
+        if self.propensity_N is None:
+            propensity_N = torch.full((count,), math.nan, dtype=torch.float64, device=device)
+        else:
+            propensity_N = as_tensor(self.propensity_N, "propensity_N").double().to(device)
+            if propensity_N.shape != (count,):
+                raise ValueError(
+                    f"propensity_N: expected one for each of {count} points, found shape {tuple(propensity_N.shape)};"
+                    " pass P(T=1|x) of each"
+                )
+            # NaN throughout is how a belief says that it knows none.
+            known_N = propensity_N[~propensity_N.isnan()] if bool(propensity_N.isnan().all()) else propensity_N
+            if not bool(((known_N >= 0) & (known_N <= 1)).all()):
+                raise ValueError("propensity_N: expected probabilities from 0 to 1; pass P(T=1|x) of each point")
+        return {"treatment_N": treatment_N.to(torch.int8), "propensity_N": propensity_N}
+
+    @property
+    def other_propensity_N(self) -> Tensor:
+        """The probability of the treatment that was not received, N values in float64."""
+        if bool(self.propensity_N.isnan().any()):
+            raise NoView("propensity_N: this belief knows none; pass P(T=1|x) of each point, or use a model with one")
+        return torch.where(self.treatment_N == 1, 1 - self.propensity_N, self.propensity_N)
+
+    def _of_received(self, control_N: Tensor, treated_N: Tensor) -> Tensor:
+        """Rows of the arm that each point received."""
+        treated = (self.treatment_N == 1).reshape(-1, *[1] * (control_N.ndim - 1))
+        return torch.where(treated, treated_N, control_N)
+
+    def _moments(self, variance0_N: Tensor, variance1_N: Tensor, both_N: Tensor, noise_N: Tensor) -> ArmMoments:
+        """From the variances of both arms and their covariance."""
+        received_N = self._of_received(variance0_N, variance1_N)
+        # No product of rounding errors may become a negative variance.
+        effect_N = (variance0_N + variance1_N - 2 * both_N).clamp_min(0)
+        other_N = self._of_received(variance1_N, variance0_N)
+        return ArmMoments(received_N, other_N, effect_N, (received_N - both_N).abs(), noise_N)
+
+
+@dataclass(frozen=True, eq=False)
+class PotentialOutcomes(TwoArms):
+    """What K draws say about both potential outcomes of N points; draw k of both arms has the same parameters.
+
+    `treatment_N` is 0 or 1; `propensity_N` the probability of 1, where it is known. Variances are those of the noise on
+    outcomes, 0 where none is known: then nothing can be said in nats. `outcome`: "numbers" or "yes or no".
+
+    >>> belief = PotentialOutcomes([[0.0, 2.0]], [[1.0, 5.0]], [1], variance0_N_K=1.0, variance1_N_K=1.0)
+    >>> belief.effect_N.tolist(), belief.effects().mean_N_K.tolist()
+    ([2.0], [[1.0, 3.0]])
+    """
+
+    mean0_N_K: Tensor
+    mean1_N_K: Tensor
+    treatment_N: Tensor
+    propensity_N: Tensor = None  # type: ignore[assignment]
+    variance0_N_K: Tensor = 0.0  # type: ignore[assignment]
+    variance1_N_K: Tensor = 0.0  # type: ignore[assignment]
+    log_weights_K: Tensor = None  # type: ignore[assignment]
+    draws_id: str | None = None
+    ids: IdArray = None  # type: ignore[assignment]
+    outcome: str = NUMBERS
+
+    points: ClassVar[tuple[str, ...]] = (
+        *("mean0_N_K", "mean1_N_K", "treatment_N", "propensity_N"),
+        *("variance0_N_K", "variance1_N_K"),
+    )
+    draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            mean0_N_K: ArrayLike,
+            mean1_N_K: ArrayLike,
+            treatment_N: ArrayLike,
+            propensity_N: ArrayLike | None = None,
+            variance0_N_K: ArrayLike = 0.0,
+            variance1_N_K: ArrayLike = 0.0,
+            log_weights_K: ArrayLike | None = None,
+            draws_id: str | None = None,
+            ids: object = None,
+            outcome: str = NUMBERS,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        mean0_N_K = _finite(as_tensor(self.mean0_N_K, "mean0_N_K"), "mean0_N_K")
+        mean1_N_K = _finite(as_tensor(self.mean1_N_K, "mean1_N_K"), "mean1_N_K").to(mean0_N_K.device)
+        if mean0_N_K.ndim != 2 or mean0_N_K.shape != mean1_N_K.shape or mean0_N_K.shape[1] < 2:
+            raise ValueError(
+                f"mean1_N_K: expected points × draws for both arms, two draws or more, found {tuple(mean0_N_K.shape)}"
+                f" and {tuple(mean1_N_K.shape)}; predict both arms of all points with the same draws"
+            )
+        if self.outcome not in (NUMBERS, YES_OR_NO):
+            raise ValueError(f"outcome: expected {NUMBERS!r} or {YES_OR_NO!r}, found {self.outcome!r}; name one")
+        count, draws = mean0_N_K.shape
+        noise = {
+            name: _noise(getattr(self, name), name, (count, draws), mean0_N_K)
+            for name in ("variance0_N_K", "variance1_N_K")
+        }
+        self._set(
+            mean0_N_K=mean0_N_K,
+            mean1_N_K=mean1_N_K,
+            log_weights_K=checked_log_weights(self.log_weights_K, draws, mean0_N_K.device),
+            ids=ids_for(self.ids, count),
+            **noise,
+            **self._checked_arms(count, mean0_N_K.device),
+        )
+
+    @classmethod
+    def from_arms(
+        cls,
+        control: GaussianSamples,
+        treated: GaussianSamples,
+        treatment: ArrayLike,
+        propensity: ArrayLike | None = None,
+    ) -> Self:
+        """From what one model says about both arms of the same points, with the same draws.
+
+        >>> control, treated = (GaussianSamples([[0.0, 1.0]], 1.0, draws_id="fit") for _ in range(2))
+        >>> PotentialOutcomes.from_arms(control, treated, [0]).effect_N.tolist()
+        [0.0]
+        """
+        if control.draws_id != treated.draws_id or not torch.equal(control.log_weights_K, treated.log_weights_K):
+            raise ValueError("treated: its draws are others than those of control; predict both with one fitted model")
+        noise = control.variance_N_K, treated.variance_N_K
+        means = control.mean_N_K, treated.mean_N_K
+        return cls(*means, treatment, propensity, *noise, control.log_weights_K, control.draws_id, control.ids)
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        prob0_N_K: ArrayLike,
+        prob1_N_K: ArrayLike,
+        treatment: ArrayLike,
+        propensity: ArrayLike | None = None,
+        draws_id: str | None = None,
+        ids: object = None,
+    ) -> Self:
+        """Outcomes that are yes or no: the probability of yes under each draw and arm.
+
+        >>> belief = PotentialOutcomes.from_probabilities([[0.5, 0.5]], [[0.0, 1.0]], [1])
+        >>> round(belief.class_draws().log_probs_N_K_C.exp()[0, 1, 1].item(), 6)
+        1.0
+        """
+        probs = [as_tensor(given, name) for given, name in ((prob0_N_K, "prob0_N_K"), (prob1_N_K, "prob1_N_K"))]
+        for name, prob_N_K in zip(("prob0_N_K", "prob1_N_K"), probs, strict=True):
+            if not bool(((prob_N_K >= 0) & (prob_N_K <= 1)).all()):
+                raise ValueError(f"{name}: expected probabilities from 0 to 1; pass those of the outcome yes")
+        (zero_N_K, one_N_K), (noise0_N_K, noise1_N_K) = probs, [prob_N_K * (1 - prob_N_K) for prob_N_K in probs]
+        return cls(
+            zero_N_K, one_N_K, treatment, propensity, noise0_N_K, noise1_N_K, None, draws_id, ids, outcome=YES_OR_NO
+        )
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """The arm that was received; and both arms as jointly Gaussian."""
+        words = "moment-matched: the draws were read as jointly Gaussian outcomes with the same means and covariances"
+        return (
+            BeliefView(GaussianSamples, cls.observed),
+            BeliefView(GaussianPotentialOutcomes, cls.jointly_gaussian, words),
+        )
+
+    @property
+    def n_draws(self) -> int:
+        """K."""
+        return len(self.log_weights_K)
+
+    @property
+    def effect_N(self) -> Tensor:
+        """The mean effect of the treatment on each point, N values in float64."""
+        weights_K = self.log_weights_K.exp()
+        return _by_rows(lambda part: (self.mean1_N_K[part].double() - self.mean0_N_K[part].double()) @ weights_K, self)
+
+    def observed(self) -> GaussianSamples:
+        """Draws of the outcome that a label would show."""
+        if self.outcome != NUMBERS:
+            raise NoView("outcome: outcomes are yes or no; use belief.class_draws()")
+        return self._numbers(
+            self._of_received(self.mean0_N_K, self.mean1_N_K), self._of_received(self.variance0_N_K, self.variance1_N_K)
+        )
+
+    def effects(self) -> GaussianSamples:
+        """Draws of the effect: the difference of both outcomes, with the noise of both."""
+        return self._numbers(self.mean1_N_K - self.mean0_N_K, self.variance0_N_K + self.variance1_N_K)
+
+    def class_draws(self) -> CategoricalSamples:
+        """Draws of the outcome that a label would show, as classes 0 and 1: μ-BALD is I[Y;Ω|x] of them, exactly."""
+        if self.outcome != YES_OR_NO:
+            raise NoView("outcome: outcomes are numbers; use from_probabilities for yes or no")
+        prob_N_K = self._of_received(self.mean0_N_K, self.mean1_N_K)
+        probs_N_K_2 = torch.stack([1 - prob_N_K, prob_N_K], 2)
+        return CategoricalSamples(probs_N_K_2.log(), self.log_weights_K, self.draws_id, self.ids)
+
+    def jointly_gaussian(self) -> "GaussianPotentialOutcomes":
+        """The jointly Gaussian belief with the same first two moments: features √w_k (mean_nk − Σ_k w_k mean_nk)."""
+        weights_K = self.log_weights_K.exp()
+
+        def centred(mean_N_K: Tensor) -> tuple[Tensor, Tensor]:
+            mean_N = mean_N_K.double() @ weights_K
+            return (mean_N_K.double() - mean_N[:, None]) * weights_K.sqrt(), mean_N
+
+        (features0_N_K, mean0_N), (features1_N_K, mean1_N) = centred(self.mean0_N_K), centred(self.mean1_N_K)
+        return GaussianPotentialOutcomes(
+            features0_N_K,
+            features1_N_K,
+            self.treatment_N,
+            self.propensity_N,
+            self.variance0_N_K.double() @ weights_K,
+            self.variance1_N_K.double() @ weights_K,
+            mean0_N,
+            mean1_N,
+            self.draws_id,
+            self.ids,
+        )
+
+    def arm_moments(self) -> ArmMoments:
+        """Variances of both arms and of their difference over the draws, by 1/K."""
+        weights_K = self.log_weights_K.exp()
+
+        def work(part: slice) -> Tensor:
+            means = [mean_N_K[part].double() for mean_N_K in (self.mean0_N_K, self.mean1_N_K)]
+            zero_n_K, one_n_K = (mean_n_K - (mean_n_K @ weights_K)[:, None] for mean_n_K in means)
+            noise_n_K = self._of_received(self.variance0_N_K, self.variance1_N_K)[part].double()
+            products = (zero_n_K.square(), one_n_K.square(), zero_n_K * one_n_K, noise_n_K)
+            return torch.stack([product_n_K @ weights_K for product_n_K in products], 1)
+
+        return self._moments(*_by_rows(work, self).unbind(1))
+
+    def _numbers(self, mean_N_K: Tensor, variance_N_K: Tensor) -> GaussianSamples:
+        if not bool((variance_N_K > 0).all()):
+            raise NoView("variance0_N_K: the noise of outcomes is not known; pass it, or use mu-bald, which needs none")
+        return GaussianSamples(mean_N_K, variance_N_K, self.log_weights_K, self.draws_id, self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPotentialOutcomes(TwoArms):
+    """Both outcomes of N points as jointly Gaussian values: Cov(f^s_n, f^t_m) = features^s_n · features^t_m.
+
+    >>> belief = GaussianPotentialOutcomes([[1.0, 0.0]], [[0.0, 2.0]], [1], noise0=1.0, noise1=1.0)
+    >>> belief.effects().features_N_D.tolist()
+    [[-1.0, 2.0]]
+    """
+
+    features0_N_D: Tensor
+    features1_N_D: Tensor
+    treatment_N: Tensor
+    propensity_N: Tensor = None  # type: ignore[assignment]
+    noise0: Tensor = 0.0  # type: ignore[assignment]
+    noise1: Tensor = 0.0  # type: ignore[assignment]
+    mean0: Tensor = 0.0  # type: ignore[assignment]
+    mean1: Tensor = 0.0  # type: ignore[assignment]
+    draws_id: str | None = None
+    ids: IdArray = None  # type: ignore[assignment]
+
+    points: ClassVar[tuple[str, ...]] = (
+        *("features0_N_D", "features1_N_D", "treatment_N", "propensity_N"),
+        *("noise0", "noise1", "mean0", "mean1"),
+    )
+
+    if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
+
+        def __init__(
+            self,
+            features0_N_D: ArrayLike,
+            features1_N_D: ArrayLike,
+            treatment_N: ArrayLike,
+            propensity_N: ArrayLike | None = None,
+            noise0: ArrayLike = 0.0,
+            noise1: ArrayLike = 0.0,
+            mean0: ArrayLike = 0.0,
+            mean1: ArrayLike = 0.0,
+            draws_id: str | None = None,
+            ids: object = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        zero_N_D = _finite(as_tensor(self.features0_N_D, "features0_N_D"), "features0_N_D")
+        one_N_D = _finite(as_tensor(self.features1_N_D, "features1_N_D"), "features1_N_D").to(zero_N_D.device)
+        if zero_N_D.ndim != 2 or zero_N_D.shape != one_N_D.shape or zero_N_D.shape[1] == 0:
+            raise ValueError(
+                f"features1_N_D: expected points × features for both arms, found {tuple(zero_N_D.shape)} and"
+                f" {tuple(one_N_D.shape)}; both arms share the weights of one model"
+            )
+        count = len(zero_N_D)
+        numbers = {name: _noise(getattr(self, name), name, (count,), zero_N_D) for name in ("noise0", "noise1")}
+        for name in ("mean0", "mean1"):
+            value = _finite(as_tensor(getattr(self, name), name), name).double().to(zero_N_D.device)
+            numbers[name] = torch.broadcast_to(value, (count,))
+        self._set(
+            features0_N_D=zero_N_D,
+            features1_N_D=one_N_D,
+            ids=ids_for(self.ids, count),
+            **numbers,
+            **self._checked_arms(count, zero_N_D.device),
+        )
+
+    @classmethod
+    def from_arms(
+        cls,
+        control: GaussianFeatures,
+        treated: GaussianFeatures,
+        treatment: ArrayLike,
+        propensity: ArrayLike | None = None,
+    ) -> Self:
+        """From what one model says about both arms of the same points, in one feature space.
+
+        >>> arm = GaussianFeatures([[1.0]], draws_id="fit")
+        >>> GaussianPotentialOutcomes.from_arms(arm, arm, [0]).effect_N.tolist()
+        [0.0]
+        """
+        if control.draws_id != treated.draws_id:
+            raise ValueError("treated: it belongs to another fit than control; predict both with one fitted model")
+        features = control.features_N_D, treated.features_N_D
+        numbers = control.noise_N, treated.noise_N, control.mean_N, treated.mean_N
+        return cls(*features, treatment, propensity, *numbers, control.draws_id, control.ids)
+
+    @classmethod
+    def views(cls) -> tuple[BeliefView, ...]:
+        """The arm that was received."""
+        return (BeliefView(GaussianFeatures, cls.observed),)
+
+    @property
+    def effect_N(self) -> Tensor:
+        """The mean effect of the treatment on each point, N values in float64."""
+        return self.mean1 - self.mean0
+
+    def observed(self) -> GaussianFeatures:
+        """The outcome that a label would show."""
+        return self._numbers(
+            self._of_received(self.features0_N_D, self.features1_N_D),
+            self._of_received(self.noise0, self.noise1),
+            self._of_received(self.mean0, self.mean1),
+        )
+
+    def effects(self) -> GaussianFeatures:
+        """The effect: the difference of both outcomes, with the noise of both."""
+        return self._numbers(self.features1_N_D - self.features0_N_D, self.noise0 + self.noise1, self.effect_N)
+
+    def arm_moments(self) -> ArmMoments:
+        """Variances of both arms and of their difference."""
+
+        def work(part: slice) -> Tensor:
+            zero_n_D, one_n_D = self.features0_N_D[part].double(), self.features1_N_D[part].double()
+            products = (zero_n_D.square(), one_n_D.square(), zero_n_D * one_n_D)
+            return torch.stack([product_n_D.sum(1) for product_n_D in products], 1)
+
+        variance0_N, variance1_N, both_N = _by_rows(work, self).unbind(1)
+        return self._moments(variance0_N, variance1_N, both_N, self._of_received(self.noise0, self.noise1))
+
+    def _numbers(self, features_N_D: Tensor, noise_N: Tensor, mean_N: Tensor) -> GaussianFeatures:
+        if not bool((noise_N > 0).all()):
+            raise NoView("noise0: the noise of outcomes is not known; pass it, or use mu-bald, which needs none")
+        return GaussianFeatures(features_N_D, noise_N, self.draws_id, self.ids, mean_N)
+
+
+def _by_rows(work: Callable[[slice], Tensor], belief: PotentialOutcomes | GaussianPotentialOutcomes) -> Tensor:
+    """In chunks that keep to the memory budget."""
+    first = belief.mean0_N_K if isinstance(belief, PotentialOutcomes) else belief.features0_N_D
+    return chunked(work, len(belief), 96 * first.shape[1], belief.device)
+
+
+def _finite(values: Tensor, name: str) -> Tensor:
+    if not bool(values.isfinite().all()):
+        raise ValueError(f"{name}: found NaN or infinity; check the model's output before scoring")
+    return values
+
+
+def _noise(values: ArrayLike, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Variances of noise, none of them negative."""
+    found = as_tensor(values, name).to(like.device)
+    try:
+        wide = torch.broadcast_to(found, shape)
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: expected shape {shape}, found {tuple(found.shape)}; pass one value or one each"
+        ) from None
+    if not bool(((wide >= 0) & wide.isfinite()).all()):
+        raise ValueError(f"{name}: variances must not be negative, nor infinite; 0 says that they are not known")
+    return wide.to(torch.float64 if len(shape) == 1 else like.dtype)

@@ -1,0 +1,273 @@
+"""Models of both potential outcomes, made of any model of one number (or of yes and no).
+
+    SLearner     one model of y given [x, t]; asked about [x, 0] and [x, 1] of all points in one call
+                 → draw k of both arms has the same parameters: Cov(μ⁰, μ¹) is that of the model
+    TLearner     two models, each of y given x, fitted to the labels of one arm
+                 → the arms know nothing of each other: Cov(μ⁰, μ¹) = 0
+
+The treatment is the last column of the inputs. Draws become `natsel.PotentialOutcomes`, jointly Gaussian values (those
+of Gaussian processes) `natsel.GaussianPotentialOutcomes`.
+docs/theory/causal-bald.md; Künzel et al. 2019 (the names S and T), Jesson et al. 2021.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs.potential_outcomes import YES_OR_NO, GaussianPotentialOutcomes, PotentialOutcomes
+from natsel.causal.arms import both_arms, covariates_of
+from natsel.causal.data import treatment_of
+from natsel.data.examples import Examples
+from natsel.data.frames import joined
+from natsel.models.adapter import ModelAdapter
+from natsel.models.fingerprints import fingerprint
+from natsel.models.protocol import Progress
+from natsel.models.rows import Array
+from natsel.seeds import derive
+
+Outcomes = PotentialOutcomes | GaussianPotentialOutcomes
+PropensityFunction = Callable[[Any], Any]
+"""Inputs [x, t] → P(T=1|x), one number per point: a fitted `Propensity`, or any function."""
+
+
+class _OutcomeModel(ABC):
+    """What both learners share; subclasses say what is believed about each arm."""
+
+    model: Any
+    propensity: PropensityFunction | None
+    _adapters: tuple[ModelAdapter, ...]
+
+    def __init__(self, propensity: PropensityFunction | None) -> None:
+        if propensity is not None and not callable(propensity):
+            raise ValueError(
+                f"propensity: expected a function from inputs to P(T=1|x), found {type(propensity).__name__}; fit a"
+                " classifier to all inputs first: natsel.causal.Propensity(classifier).fit(inputs)"
+            )
+        self.propensity = propensity
+
+    def __copy__(self) -> Self:
+        """A copy that can be fitted to other examples without a change to this one."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._adapters = tuple(adapter.copy() for adapter in self._adapters)
+        return other
+
+    @property
+    def regression(self) -> Any:
+        """Whether outcomes are numbers, where the model says so."""
+        return self._adapters[0].model.regression  # type: ignore[attr-defined]  # where it has none, this has none
+
+    @property
+    def consistent_draws(self) -> bool:
+        """As the model says."""
+        return self._adapters[0].consistent_by_design
+
+    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Outcomes:
+        """Both outcomes of each point, one row per input."""
+        treatment_N = treatment_of(inputs)
+        propensity_N = None if self.propensity is None else self.propensity(inputs)
+        control, treated = self._arms(inputs, progress)
+        if isinstance(control, GaussianFeatures) and isinstance(treated, GaussianFeatures):
+            return GaussianPotentialOutcomes.from_arms(control, treated, treatment_N, propensity_N)
+        if isinstance(control, GaussianSamples) and isinstance(treated, GaussianSamples):
+            return PotentialOutcomes.from_arms(control, treated, treatment_N, propensity_N)
+        if isinstance(control, CategoricalSamples) and isinstance(treated, CategoricalSamples):
+            return _yes_or_no(control, treated, treatment_N, propensity_N)
+        raise ValueError(
+            f"model: it gave {type(control).__name__}, of which no effect can be read; use a model of numbers with"
+            " draws (a forest, Ensemble, Dropout, any regressor) or a Gaussian process"
+        )
+
+    def believe_together(
+        self, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
+    ) -> tuple[Outcomes, Outcomes]:
+        """Both outcomes of pool and targets, from one call: also where the features of a model belong to that."""
+        belief, split = self.believe(joined(pool_inputs, target_inputs), progress=progress), len(pool_inputs)
+        return belief[:split].with_ids(np.arange(split)), belief[split:].with_ids(np.arange(len(target_inputs)))
+
+    @abstractmethod
+    def _arms(self, inputs: Any, progress: Progress | None) -> tuple[Belief, Belief]:
+        """What is believed about the outcome without and with the treatment: in one space, under one `draws_id`."""
+
+
+class SLearner(_OutcomeModel):
+    """One model of the outcome, given covariates and treatment.
+
+    `model` is a model of natsel or a scikit-learn estimator, of numbers or of two classes. `propensity` is a function
+    from inputs to P(T=1|x), such as a fitted `Propensity`: the methods propensity and mu-pi-bald need it.
+
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> labelled = Examples([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1.0, 3.0, 1.0, 3.0])
+    >>> belief = SLearner(RandomForestRegressor(50)).fit(labelled).believe(labelled.inputs)
+    >>> belief.mean1_N_K.shape, bool((belief.effect_N > 0.5).all())
+    (torch.Size([4, 50]), True)
+    """
+
+    def __init__(self, model: Any, *, propensity: PropensityFunction | None = None) -> None:
+        super().__init__(propensity)
+        self._adapters = (ModelAdapter(model),)
+        self.model = self._adapters[0].model
+
+    def fit(
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
+    ) -> Self:
+        """Fit the model afresh. One arm may have no labels yet: the model then says of it what it says of the other."""
+        treatment_of(labelled.inputs)
+        self._adapters[0].fit(labelled, validation, seed=seed, progress=progress)
+        return self
+
+    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """What labels are expected: the outcome of the treatment that each point received."""
+        return self._adapters[0].predictive(inputs, progress=progress)
+
+    @property
+    def weights(self) -> Callable[[], dict[str, Tensor]]:
+        """Those of the model, where it can give them."""
+        return self._adapters[0].model.weights  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def load_weights(self) -> Callable[[dict[str, Tensor]], Any]:
+        """Take up the weights of an earlier fit."""
+        return self._adapters[0].model.load_weights  # type: ignore[attr-defined, no-any-return]
+
+    def _arms(self, inputs: Any, progress: Progress | None) -> tuple[Belief, Belief]:
+        belief = self._adapters[0].believe(both_arms(inputs), progress=progress)
+        ids_N = np.arange(len(inputs))
+        return belief[: len(ids_N)].with_ids(ids_N), belief[len(ids_N) :].with_ids(ids_N)
+
+
+class TLearner(_OutcomeModel):
+    """Two copies of a model, one for each arm, given the covariates alone.
+
+    Arguments as for `SLearner`. Draws of the two arms are independent: the k-th of one is paired with the k-th of the
+    other. Both arms need labels before the first fit.
+
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> labelled = Examples([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1.0, 3.0, 1.0, 3.0])
+    >>> model = TLearner(RandomForestRegressor(50)).fit(labelled)
+    >>> model.believe(labelled.inputs).effect_N.round(decimals=6).tolist()
+    [2.0, 2.0, 2.0, 2.0]
+    """
+
+    def __init__(self, model: Any, *, propensity: PropensityFunction | None = None) -> None:
+        super().__init__(propensity)
+        # Copies of the whole: of a model that holds another, a shallow one would let both arms share that.
+        self._adapters = tuple(ModelAdapter(copy.deepcopy(model)) for _ in range(2))
+        self.model = self._adapters[0].model
+
+    def fit(
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
+    ) -> Self:
+        """Fit both models afresh, each to the labels of its arm."""
+        arms = [_of_arm(labelled, arm) for arm in (0, 1)]
+        for arm, examples in enumerate(arms):
+            if len(examples) == 0:
+                raise ValueError(
+                    f"labelled: none of {len(labelled)} examples has the treatment {arm}, and TLearner has a model for"
+                    " each arm; label at least one point of each arm first, or use SLearner"
+                )
+        for arm, (adapter, examples) in enumerate(zip(self._adapters, arms, strict=True)):
+            judged = None if validation is None else _of_arm(validation, arm)
+            adapter.fit(
+                *(examples, judged if judged else None),
+                seed=derive(seed, "arm", arm),
+                progress=_half_of(progress, arm),
+            )
+        return self
+
+    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+        """What labels are expected: the outcome of the treatment that each point received."""
+        belief = self.believe(inputs, progress=progress)
+        yes_or_no = isinstance(belief, PotentialOutcomes) and belief.outcome == YES_OR_NO
+        return belief.class_draws() if yes_or_no else belief.observed()  # type: ignore[union-attr]
+
+    @property
+    def weights(self) -> Callable[[], dict[str, Tensor]]:
+        """Those of both models, where they can give them."""
+        parts = [adapter.model.weights for adapter in self._adapters]  # type: ignore[attr-defined]
+        return lambda: {f"{arm}.{name}": found for arm, part in enumerate(parts) for name, found in part().items()}
+
+    @property
+    def load_weights(self) -> Callable[[dict[str, Tensor]], Any]:
+        """Take up the weights of an earlier fit."""
+        parts = [adapter.model.load_weights for adapter in self._adapters]  # type: ignore[attr-defined]
+
+        def load(weights: dict[str, Tensor]) -> None:
+            for arm, part in enumerate(parts):
+                start = f"{arm}."
+                part({name.removeprefix(start): found for name, found in weights.items() if name.startswith(start)})
+
+        return load
+
+    def _arms(self, inputs: Any, progress: Progress | None) -> tuple[Belief, Belief]:
+        rows = covariates_of(inputs)
+        control, treated = (
+            adapter.believe(rows, progress=_half_of(progress, arm)) for arm, adapter in enumerate(self._adapters)
+        )
+        draws_id = None
+        if control.draws_id is not None and treated.draws_id is not None:
+            draws_id = f"t-learner:{fingerprint(control.draws_id, treated.draws_id)}"
+        if isinstance(control, GaussianFeatures) and isinstance(treated, GaussianFeatures):
+            return _side_by_side(control, treated, draws_id)
+        kinds = (GaussianSamples, CategoricalSamples)
+        if not isinstance(control, kinds) or not isinstance(treated, kinds):
+            return control, treated
+        weights = control.log_weights_K, treated.log_weights_K
+        if weights[0].shape != weights[1].shape or not torch.allclose(*weights):
+            raise ValueError(
+                f"model: its draws are {len(weights[0])} without and {len(weights[1])} with the treatment, or weigh"
+                " otherwise, and cannot be paired; use a model with as many equal draws in every fit, or SLearner"
+            )
+        return tuple(arm._trusted(draws_id=draws_id) for arm in (control, treated))  # type: ignore[return-value]
+
+
+def _of_arm(examples: Examples, arm: int) -> Examples:
+    """The covariates and labels of the examples of one arm."""
+    chosen_N = np.flatnonzero(treatment_of(examples.inputs) == arm)
+    rows = covariates_of(examples.inputs)
+    return Examples(rows, examples.labels, examples.classes)[chosen_N]
+
+
+def _half_of(progress: Progress | None, arm: int) -> Progress | None:
+    return progress and (lambda done, total: progress(arm * total + done, 2 * total))
+
+
+def _side_by_side(
+    control: GaussianFeatures, treated: GaussianFeatures, draws_id: str | None
+) -> tuple[GaussianFeatures, GaussianFeatures]:
+    """Features of two models in one space, in which they are orthogonal: nothing one learns tells about the other."""
+    count, first, second = len(control), control.features_N_D.shape[1], treated.features_N_D.shape[1]
+    zero_N_D, one_N_D = (control.features_N_D.new_zeros(count, first + second) for _ in range(2))
+    zero_N_D[:, :first], one_N_D[:, first:] = control.features_N_D, treated.features_N_D
+    return (
+        GaussianFeatures(zero_N_D, control.noise_N, draws_id, control.ids, control.mean_N),
+        GaussianFeatures(one_N_D, treated.noise_N, draws_id, treated.ids, treated.mean_N),
+    )
+
+
+def _yes_or_no(
+    control: CategoricalSamples, treated: CategoricalSamples, treatment_N: Array, propensity_N: Any
+) -> PotentialOutcomes:
+    """Draws of the probability of class 1 in both arms."""
+    classes = control.log_probs_N_K_C.shape[2], treated.log_probs_N_K_C.shape[2]
+    if classes != (2, 2):
+        raise ValueError(
+            f"labels: outcomes are numbers, or yes and no; found {max(classes)} classes; number two classes 0 and 1, or"
+            " use a regressor"
+        )
+    zero_N_K, one_N_K = (arm.log_probs_N_K_C[..., 1].exp().clamp_max(1.0) for arm in (control, treated))
+    return PotentialOutcomes(
+        *(zero_N_K, one_N_K, treatment_N, propensity_N),
+        variance0_N_K=zero_N_K * (1 - zero_N_K),
+        variance1_N_K=one_N_K * (1 - one_N_K),
+        log_weights_K=control.log_weights_K,
+        draws_id=control.draws_id,
+        ids=control.ids,
+        outcome=YES_OR_NO,
+    )
