@@ -105,7 +105,7 @@ def _task(settings: Mapping[str, Any], trial: int) -> Task:
     pool = data.pool[: settings["pool"]]
     if len(pool) < settings["labels"]:
         raise ValueError(f"labels: {settings['labels']} wanted, but the pool has {len(pool)} points; ask for fewer")
-    inputs_N_D, inputs_T_D = (np.asarray(part.inputs, dtype=np.float64) for part in (pool, data.test))
+    inputs_N_D, inputs_T_D = (np.array(part.inputs, dtype=np.float64) for part in (pool, data.test))
     start_n = np.random.default_rng(derive(seed, "start")).permutation(len(pool))[: settings["start"]]
     outcome_N, scale = np.asarray(pool.labels, dtype=np.float64), 1.0
     if synthetic:
@@ -138,7 +138,7 @@ def _fitted(inputs_n_D: Array, outcome_n: Array) -> tuple[Any, float]:
 
 
 def _method(name: str, search: str) -> Any:
-    """The method as it is, or drawn at temperature 0.25 as in published runs."""
+    """The method as it is, or drawn at temperature 0.25 (published runs of mu-pi-bald tempered only the variance)."""
     from natsel.choose.methods import resolve
     from natsel.search import Power, Softmax
 
