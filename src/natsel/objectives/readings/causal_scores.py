@@ -27,6 +27,7 @@ from natsel.objectives.causal import (
     OutcomeVariance,
     SignErrorInformation,
 )
+from natsel.objectives.objective import Objective
 from natsel.objectives.reading import Context, PairFacts
 from natsel.objectives.readings.pointwise import pointwise
 
@@ -35,7 +36,8 @@ _NODES = 512
 _OF_ARMS = PairFacts(nonnegative=False, cost="N·K")
 
 
-def _of_arms(objective: ArmVariances, belief: TwoArms, context: Context[TwoArms]) -> Tensor:
+def _of_arms(objective: Objective, belief: TwoArms, context: Context[TwoArms]) -> Tensor:
+    assert isinstance(objective, ArmVariances)
     score_N = torch.zeros(len(belief), dtype=torch.float64, device=belief.device)
     if objective.overlap:
         score_N += objective.overlap * (belief.other_propensity_N + _LEAST).log()
@@ -47,16 +49,13 @@ def _of_arms(objective: ArmVariances, belief: TwoArms, context: Context[TwoArms]
     return score_N
 
 
-for _objective in (
-    OutcomeVariance,
-    EffectVariance,
-    EffectRatio,
-    OutcomeEffectRatio,
-    OutcomeOverlap,
-    CounterfactualPropensity,
-):
-    pointwise(_objective, PotentialOutcomes, _OF_ARMS)(_of_arms)  # type: ignore[type-var]
-    pointwise(_objective, GaussianPotentialOutcomes, _OF_ARMS)(_of_arms)  # type: ignore[type-var]
+_OBJECTIVES: tuple[type[Objective], ...] = (
+    *(OutcomeVariance, EffectVariance, EffectRatio),
+    *(OutcomeEffectRatio, OutcomeOverlap, CounterfactualPropensity),
+)
+for _objective in _OBJECTIVES:
+    pointwise(_objective, PotentialOutcomes, _OF_ARMS)(_of_arms)
+    pointwise(_objective, GaussianPotentialOutcomes, _OF_ARMS)(_of_arms)
 
 
 @pointwise(EffectInformation, GaussianPotentialOutcomes, PairFacts(cost="N·K"))
