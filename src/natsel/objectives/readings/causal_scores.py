@@ -37,7 +37,8 @@ _OF_ARMS = PairFacts(nonnegative=False, cost="N·K")
 
 
 def _of_arms(objective: Objective, belief: TwoArms, context: Context[TwoArms]) -> Tensor:
-    assert isinstance(objective, ArmVariances)
+    if not isinstance(objective, ArmVariances):
+        raise TypeError(f"objective: {type(objective).__name__} is no sum of logarithms of variances")
     score_N = torch.zeros(len(belief), dtype=torch.float64, device=belief.device)
     if objective.overlap:
         score_N += objective.overlap * (belief.other_propensity_N + _LEAST).log()
