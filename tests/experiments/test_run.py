@@ -4,11 +4,8 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,33 +147,32 @@ def test_processes_give_what_one_process_gives_and_a_failure_is_its_own(straight
     assert {"ready", "start", "round", "done", "failed", "skipped"} == set(kinds)
 
 
-def measured(path):
-    """How many labels the journal of a job has been measured with; 0 while there is none."""
-    try:
-        with natsel.store.Journal(path, create=False) as journal:
-            return max((one.n_labelled for run in journal.runs() for one in journal.rounds(run.run)), default=0)
-    except (ValueError, OSError, sqlite3.Error):
-        return 0
+KILLER = """
+import os, signal
+from natsel.store import Journal
+record = Journal.record_round
+def record_and_kill(self, *given, **named):
+    record(self, *given, **named)
+    if "power-bald" in str(self.path) and self.path.name == "seed-0.db":
+        for process in (os.getppid(), os.getpid()):
+            os.kill(process, signal.SIGKILL)
+Journal.record_round = record_and_kill
+"""
 
 
 def test_killed_and_called_again_it_goes_on(straight, tmp_path, capsys):
+    """The runner and its process are killed as soon as the second of four jobs has measured its first labels."""
     toml = tmp_path / "small.toml"
     toml.write_text(
         'name = "small"\nk = 4\nbudget = 15\nseeds = 2\nmethods = ["random", {method = "power-bald", beta = 4}]\n'
         'initial = {per_class = 1}\ndata = {set = "iris"}\nmodel = {kind = "forest", trees = 10}\n'
     )
+    (tmp_path / "killer.py").write_text(KILLER)
     arguments = ["run", str(toml), "--folder", str(tmp_path / "out"), "--processes", "1"]
-    command = [sys.executable, "-m", "natsel", *arguments]
-    environment = os.environ | {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
-        journal = tmp_path / "out" / "power-bald-beta-4" / "seed-0.db"
-        while measured(journal) < 1:
-            assert process.poll() is None, "it ended before it could be killed"
-            time.sleep(0.005)
-        with closing(sqlite3.connect(journal, isolation_level=None, timeout=60)) as database:
-            database.execute("BEGIN IMMEDIATE")  # from here on nothing is written, however late this process is
-            os.kill(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    path = os.pathsep.join([SOURCE, str(tmp_path)])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "NATSEL_PLUGINS": "killer"}
+    killed = subprocess.run([sys.executable, "-m", "natsel", *arguments], capture_output=True, env=environment)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     with locked(tmp_path / "out"):  # the dead runner holds nothing
         pass
     half = read_experiment(tmp_path / "out")
