@@ -324,6 +324,35 @@ def test_lag_on_a_stream_of_its_own_selects_the_same():
     assert picked("cuda") == picked("cpu")
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+@pytest.mark.parametrize("method", ["rho-loss", "grad-norm"])
+@pytest.mark.parametrize("lag", [False, True])
+def test_a_recorded_pass_selects_the_same(lag, method):
+    def picked(cuda_graph):
+        model = network(dropout=0.3).cuda()
+        loader = loader_of(model, batch=4, lag=lag, method=method, cuda_graph=cuda_graph)
+        found = []
+        for _ in range(3):
+            for batch in loader:
+                found.append((batch.ids.tolist(), batch.scores.tolist()))
+                train_on(model, batch)
+        return found, [one.tolist() for one in model.state_dict().values()]
+
+    assert picked(True) == picked(False)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+def test_a_pass_that_cannot_be_recorded_is_refused():
+    class Looks(nn.Sequential):
+        def forward(self, inputs):
+            return super().forward(inputs if inputs.mean() > 0 else -inputs)
+
+    with pytest.raises(ValueError, match="cuda_graph: the pass over candidates cannot be recorded"):
+        list(loader_of(Looks(*network()).cuda(), cuda_graph=True))
+
+
 class _Dicts(Dataset):
     def __len__(self):
         return N
@@ -406,6 +435,7 @@ def test_ranks_share_the_candidates_of_an_epoch():
         ({"draws": 3}, "method: rho-loss cannot select from draws of predictions"),
         ({"uniform_after": -1}, "uniform_after: expected a whole number from 0, found -1"),
         ({"lag": True, "update_statistics": True}, "update_statistics: with lag=True"),
+        ({"cuda_graph": True}, "cuda_graph: needs a CUDA device and one pass per batch, found the device cpu"),
         ({"precision": "int8"}, "precision: expected 'bfloat16' or None, found 'int8'"),
         ({"masks": {"odd": [1, 2]}}, "masks: 'odd' should hold True or False for each of 100 examples"),
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1 for a world of 2, found 2"),

@@ -5,6 +5,7 @@
     selective     next(loader), then a plain step on the n_b selected of n_B candidates
     overlapped    as selective with lag=True: the next candidates are scored before the step, on a GPU while it runs
     bfloat16      as overlapped, with candidates scored in bfloat16
+    …_graph       on a GPU: the same with cuda_graph=True
 
     over_needed = selective / needed              overlapped_over_plain = overlapped / plain
 
@@ -74,6 +75,10 @@ def measure_network(
         "overlapped": {"lag": True},
         "bfloat16": {"lag": True, "precision": "bfloat16"},
     }
+    if device == "cuda":
+        loader_options |= {
+            f"{each}_graph": loader_options[each] | {"cuda_graph": True} for each in list(loader_options)
+        }
     contenders: dict[str, Iterator[None]] = {}
     for contender in ("plain", "needed", *loader_options):
         torch.manual_seed(0)
@@ -100,9 +105,16 @@ def measure_network(
         "n_b": batch,
         "n_B": n_candidates,
         **{f"{contender}_ms": ms for contender, ms in took.items()},
-        "over_needed": took["selective"] / took["needed"],
-        "overlapped_over_plain": took["overlapped"] / took["plain"],
-        "bfloat16_over_plain": took["bfloat16"] / took["plain"],
+        **{
+            each.replace("selective", "over_needed"): took[each] / took["needed"]
+            for each in loader_options
+            if each.startswith("selective")
+        },
+        **{
+            f"{each}_over_plain": took[each] / took["plain"]
+            for each in loader_options
+            if not each.startswith("selective")
+        },
     }
 
 

@@ -130,8 +130,12 @@ class ArraySource:
         """Rows of the arrays."""
         for some in positions:
             index = torch.from_numpy(some)
-            rows = parts_of(self.inputs, index) if isinstance(self.inputs, Tensor) else self.inputs[some]
-            yield self.convert(rows), parts_of(self.labels_N, index)
+            there = index.to(self.labels_N.device, non_blocking=True)
+            if isinstance(self.inputs, Tensor):
+                rows = parts_of(self.inputs, there if self.inputs.device == there.device else index)
+            else:
+                rows = self.inputs[some]
+            yield self.convert(rows), parts_of(self.labels_N, there)
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,6 +94,18 @@ class ScoringPass:
 
         `parts`: all modules of the network, where a caller has listed them before.
         """
+        with seeded(seed, labels.device):
+            return self.unseeded(network, inputs, labels, feature_layer, parts)
+
+    def unseeded(
+        self,
+        network: nn.Module,
+        inputs: Any,
+        labels: Tensor,
+        feature_layer: str | None = None,
+        parts: list[nn.Module] | None = None,
+    ) -> PassResult:
+        """As a call, with masks of dropout from the random numbers that come next."""
         parts = list(network.modules()) if parts is None else parts
         count = len(labels)
         size = self.chunk or max(1, count)
@@ -104,7 +116,7 @@ class ScoringPass:
             layer = network.get_submodule(feature_layer)
             hook = layer.register_forward_pre_hook(lambda _, given: features.append(given[0].detach()))
         found = []
-        with torch.no_grad(), hook, seeded(seed, labels.device), self._modes(parts), self._autocast(labels.device):
+        with torch.no_grad(), hook, self._modes(parts), self._autocast(labels.device):
             for start in range(0, count, size):
                 some = inputs if size >= count else parts_of(inputs, slice(start, start + size))
                 found.append(_logits(network(**some) if isinstance(some, Mapping) else network(some)))

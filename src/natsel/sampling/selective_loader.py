@@ -38,6 +38,7 @@ from natsel.models.networks.augmentation import Augmentation
 from natsel.objectives import Context, read_and_warn
 from natsel.sampling.candidates import epoch_batches, n_candidates, n_selected, parts_of, source_of
 from natsel.sampling.irreducible_loss import IrreducibleLoss
+from natsel.sampling.recorded_pass import RecordedPass
 from natsel.sampling.scoring_pass import ExampleLoss, PassResult, ScoringPass
 from natsel.seeds import derive
 
@@ -176,6 +177,8 @@ class SelectiveLoader:
     conditional-entropy, loss-minus-entropy.
     `uniform_after`: from this epoch on, candidates are not scored, and examples are taken at random.
     `lag=True` scores the next candidates while the training step runs, with weights that are one step old.
+    `cuda_graph=True` records the pass over candidates in each epoch and repeats it in one launch: faster where a GPU
+    waits for Python, for networks that do the same with each batch.
     `drop_last=True` leaves out the last candidates of an epoch where they are fewer than the others, as batch norm may
     need; by default what a DataLoader says, else False.
     `masks`: facts about examples that `diagnostics` counts; those of natsel.Examples are known already.
@@ -220,6 +223,7 @@ class SelectiveLoader:
         draws: int | None = None,
         uniform_after: int | None = None,
         lag: bool = False,
+        cuda_graph: bool = False,
         drop_last: bool | None = None,
         seed: int = 0,
         ids: Any = None,
@@ -248,6 +252,10 @@ class SelectiveLoader:
         self.device = torch.device("cpu") if weight is None else weight.device
         if device is not None:
             self.device = as_device(device)
+        self.cuda_graph = bool(cuda_graph)
+        if self.cuda_graph and (self.device.type != "cuda" or draws is not None):
+            found = "draws=" if draws is not None else f"the device {self.device}"
+            raise ValueError(f"cuda_graph: needs a CUDA device and one pass per batch, found {found}; leave one out")
         self.rank, self.world = _place(rank, world)
         self.drop_last = isinstance(dataset, DataLoader) and dataset.drop_last if drop_last is None else bool(drop_last)
         self.n_candidates = n_candidates(batch, keep)
@@ -275,6 +283,8 @@ class SelectiveLoader:
         self._chosen: _Choice | None = None  # of the next candidates, where a state was saved or loaded
         self._parts: list[nn.Module] = []
         self._copy: _NetworkCopy | None = None
+        self._recorded: RecordedPass | None = None
+        self._passes = 0  # in this iteration
         self._stream: torch.cuda.Stream | None = None
 
     def __len__(self) -> int:
@@ -341,7 +351,8 @@ class SelectiveLoader:
         self._ahead = None
         if self._batch == 0:
             self._counts = self._no_counts()
-        self._parts, self._copy = list(self.model.modules()), None  # parts may have been replaced since
+        # Parts may have been replaced since.
+        self._parts, self._copy, self._recorded, self._passes = list(self.model.modules()), None, None, 0
         reader = self._candidates()
         current = next(reader, None)
         if current is not None and self._chosen is None:
@@ -413,7 +424,7 @@ class SelectiveLoader:
         inputs, labels, correct_N = candidates.inputs, candidates.labels, None
         seed = derive(self.seed, "dropout", candidates.epoch, candidates.number, self.rank)
         if self.draws is None:
-            result = self.scoring(network, inputs, labels, seed, self._feature_layer, parts)
+            result = self._one_pass(network, inputs, labels, seed, parts)
         else:
             result = self.scoring.draws(network, inputs, labels, [derive(seed, i) for i in range(self.draws)], parts)
             _refuse_equal_draws(result.log_probs_N_K_C, parts)
@@ -422,6 +433,21 @@ class SelectiveLoader:
         if not self._needs.logits:
             result = PassResult(result.loss_N.to("cpu", non_blocking=True), None)
         return candidates._replace(result=result, correct_N=correct_N)
+
+    def _one_pass(
+        self, network: nn.Module, inputs: Any, labels: Tensor, seed: int, parts: list[nn.Module]
+    ) -> PassResult:
+        """The first pass of an iteration as it comes, which makes the device ready; then recorded ones."""
+        self._passes += 1
+        if self.cuda_graph and self._passes == 2:
+            if not isinstance(inputs, Tensor):
+                raise ValueError(
+                    f"cuda_graph: records one tensor of inputs, found {type(inputs).__name__}; leave it out"
+                )
+            self._recorded = RecordedPass(self.scoring, network, inputs, labels, self._feature_layer, parts)
+        if self._recorded is not None and self._recorded.fits(inputs, labels):
+            return self._recorded(inputs, labels, seed)
+        return self.scoring(network, inputs, labels, seed, self._feature_layer, parts)
 
     def _choose(self, candidates: _ScoredCandidates) -> _Choice:
         """Which candidates are trained on: those that the method selects, or any where they were not scored."""
@@ -498,7 +524,7 @@ class SelectiveLoader:
             weights_B = torch.from_numpy(choice.weights_B).to(self.device, torch.float32, non_blocking=True)
         return SelectedBatch(
             inputs=parts_of(candidates.inputs, rows_B),
-            labels=candidates.labels[rows_B],
+            labels=parts_of(candidates.labels, rows_B),
             weights=weights_B,
             ids=self.ids[candidates.positions_N[choice.rows_B]],
             scores=torch.from_numpy(choice.scores_B),
