@@ -11,6 +11,7 @@ from natsel.causal.data import synthetic_means as synthetic_means
 from natsel.causal.data import synthetic_propensity as synthetic_propensity
 from natsel.causal.data import treatment_of as treatment_of
 from natsel.causal.data import with_treatment as with_treatment
+from natsel.causal.deep_kernel import deep_kernel as deep_kernel
 from natsel.causal.evaluation import AcquiredOverlap as AcquiredOverlap
 from natsel.causal.evaluation import ate_error as ate_error
 from natsel.causal.evaluation import overlap_of as overlap_of

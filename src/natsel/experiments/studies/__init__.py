@@ -123,6 +123,13 @@ STUDIES = {
         | {"methods": each(one_of(*_CAUSAL))},
         made=("synthetic",),
     ),
+    "causal-pictures": Study(
+        "causal_pictures",
+        _counts("pool validation test start k labels trials members epochs patience batch")
+        | {"seed": whole(0), "set": one_of("mnist"), "search": one_of("top", "softmax")}
+        | {"methods": each(one_of(*_CAUSAL))},
+        ("mnist",),
+    ),
     "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
     "online-inference": Study(
         "online_inference",

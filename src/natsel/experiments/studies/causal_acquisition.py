@@ -8,6 +8,8 @@
     ihdp        25 covariates and outcomes standardised; scale, length scale, correlation of the arms and noise by the
                 likelihood of the first labels; propensities by logistic regression on all treatments
 
+Pictures, whose model is an ensemble of networks, go through the same rounds: `causal_pictures.py`.
+
 Of the points acquired after the first: the mean probability of the treatment that was not received, the 1-Wasserstein
 distance of treated and control points, and the entropy of their histogram (`natsel.causal.overlap_of`).
 docs/theory/causal-bald.md; Jesson et al. 2021.
@@ -19,10 +21,11 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from natsel.beliefs import Belief
 from natsel.evaluation.curves import Bands
 from natsel.experiments.report.charts import Axes, Line, chart, small_chart
 from natsel.experiments.report.method_styles import key
@@ -40,10 +43,10 @@ BY_OVERLAP = (OVERLAP, MU_PI, RHO, MU_RHO, MU, RANDOM, SIGN, TAU)
 
 _ARMS = ("control", "treated")
 _TEMPERED = {RHO: 8.0, OVERLAP: 1.0}  # of half a logarithm; and propensities are not tempered
-_INSIDE = 1.5
+INSIDE = 1.5
 """Where synthetic points of both treatments are frequent: |x| below this."""
-_BINS = {"synthetic": (-3.0, 3.0, 24), "ihdp": (0.0, 1.0, 20)}
-_AXIS = {"synthetic": "x", "ihdp": "estimated propensity"}
+_BINS = {"synthetic": (-3.0, 3.0, 24), "ihdp": (0.0, 1.0, 20), "mnist": (-2.0, 2.0, 20)}
+_AXIS = {"synthetic": "x", "ihdp": "estimated propensity", "mnist": "φ, which digit and brightness decide"}
 _REFERENCE = {  # top 10 of 1,500 points, 8 seeds: √PEHE at 100 and 300 labels, at 300 inside, then overlap of acquired
     RANDOM: (1.51, 1.08, 0.35, 0.299, 1.20, 0.946),
     OVERLAP: (1.50, 1.43, 0.77, 0.685, 0.86, 0.809),
@@ -66,6 +69,46 @@ def run(
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """The √PEHE of each method and trial after every round, and what was acquired."""
+    rows = rounds(settings, partial(_task, settings), Units(folder, fresh), tell)
+    return {"rows": rows, **{name: settings[name] for name in ("set", "search", "trials", "start", "k")}}
+
+
+class Learner(Protocol):
+    """A model of both outcomes of all points of a task, which takes up more and more labels."""
+
+    def observe(self, at_k: Array, outcome_k: Array) -> None:
+        """Take up the outcomes of some points."""
+
+    def believe(self, treatment_N: Array, propensity_N: Array) -> Belief:
+        """What is believed about both outcomes of the first N points."""
+
+    def effects(self, first: int) -> Array:
+        """The expected effects of all points from this one on."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a trial has: N points to ask about, T to be judged by, and the model before its first label."""
+
+    learner: Callable[[], Learner]
+    features_N_D: Array
+    """Of which the overlap of treatments is measured."""
+    shown_N: Array
+    """Of which acquired points are counted in the figure."""
+    treatment_N: Array
+    outcome_N: Array
+    propensity_N: Array
+    effect_T: Array
+    start_n: Array
+    outcome_scale: float = 1.0
+    inside_T: Array | None = None
+    """Whether a test point lies where both treatments are frequent."""
+
+
+def rounds(
+    settings: Mapping[str, Any], task_of: Callable[[int], Task], units: Units, tell: Tell = lambda words: None
+) -> Rows:
+    """A row for each method and trial, all methods of a trial with the same task and first labels."""
     if RANDOM not in settings["methods"] or len(settings["methods"]) < 2:
         raise ValueError(f"methods: found {list(settings['methods'])}; all are compared with {RANDOM}: name both")
     if not 2 <= settings["start"] < settings["labels"]:
@@ -73,53 +116,40 @@ def run(
             f"start: expected 2 or more, and less than the {settings['labels']} labels of the last round, found"
             f" {settings['start']}; change start or labels"
         )
-    units, rows = Units(folder, fresh), []
+    rows = []
     for trial in range(settings["trials"]):
-        task = cache(partial(_task, settings, trial))  # made once, and only where something is left to measure
+        task = cache(partial(task_of, trial))  # made once, and only where something is left to measure
         for method in settings["methods"]:
             rows.append(units.measured(f"{trial}-{method}", partial(_acquired, settings, trial, method, task)))
         last = ", ".join(f"{row['method']} {row['pehe'][-1]:.3f}" for row in rows if row["trial"] == trial)
         tell(f"trial {trial + 1} of {settings['trials']}: √PEHE {last}")
-    return {"rows": rows, **{name: settings[name] for name in ("set", "search", "trials", "start", "k")}}
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a trial has: points of the pool before those of the test set, and the process before its first label."""
-
-    inputs_M_D: Array
-    outcome_N: Array
-    propensity_N: Array
-    effect_T: Array
-    outcome_scale: float
-    kernel: Any
-    noise: float
-    start_n: Array
+    return rows
 
 
 def _task(settings: Mapping[str, Any], trial: int) -> Task:
-    from natsel.causal import Propensity, causal_ihdp, causal_synthetic, two_arm_kernel
+    from natsel.causal import Propensity, causal_ihdp, causal_synthetic, treatment_of, two_arm_kernel
+    from natsel.experiments.studies.two_arm_process import TwoArmProcess
 
     seed, synthetic = derive(settings["seed"], "trial", trial), settings["set"] == "synthetic"
     data = causal_synthetic(pool=settings["pool"], seed=seed) if synthetic else causal_ihdp(seed=seed)
     pool = data.pool[: settings["pool"]]
-    if len(pool) < settings["labels"]:
-        raise ValueError(f"labels: {settings['labels']} wanted, but the pool has {len(pool)} points; ask for fewer")
     inputs_N_D, inputs_T_D = (np.array(part.inputs, dtype=np.float64) for part in (pool, data.test))
     start_n = np.random.default_rng(derive(seed, "start")).permutation(len(pool))[: settings["start"]]
-    outcome_N, scale = np.asarray(pool.labels, dtype=np.float64), 1.0
+    outcome_N, scale, inside_T = np.asarray(pool.labels, dtype=np.float64), 1.0, None
     if synthetic:
         propensity_N, kernel, noise = np.asarray(pool.masks["propensity"]), two_arm_kernel(0.7), 1.0
+        shown_N, inside_T = inputs_N_D[:, 0], abs(inputs_T_D[:, 0]) < INSIDE
     else:
-        propensity_N = Propensity().fit(inputs_N_D)(inputs_N_D)
+        propensity_N = shown_N = Propensity().fit(inputs_N_D)(inputs_N_D)
         middle_D, spread_D = inputs_N_D[:, :-1].mean(0), inputs_N_D[:, :-1].std(0)
         for part in (inputs_N_D, inputs_T_D):
             part[:, :-1] = (part[:, :-1] - middle_D) / np.where(spread_D > 0, spread_D, 1.0)
         scale = float(outcome_N[start_n].std()) or 1.0
         outcome_N = outcome_N / scale
         kernel, noise = _fitted(inputs_N_D[start_n], outcome_N[start_n])
-    inputs_M_D = np.concatenate([inputs_N_D, inputs_T_D])
-    return Task(inputs_M_D, outcome_N, propensity_N, data.effect_N, scale, kernel, noise, start_n)
+    learner = partial(TwoArmProcess, kernel, noise, np.concatenate([inputs_N_D, inputs_T_D]))
+    known = treatment_of(inputs_N_D), outcome_N, propensity_N, data.effect_N, start_n
+    return Task(learner, inputs_N_D[:, :-1], shown_N, *known, scale, inside_T)
 
 
 def _fitted(inputs_n_D: Array, outcome_n: Array) -> tuple[Any, float]:
@@ -151,37 +181,35 @@ def _method(name: str, search: str) -> Any:
 
 def _acquired(settings: Mapping[str, Any], trial: int, name: str, made: Callable[[], Task]) -> dict[str, Any]:
     """One run of active learning from the first labels to the last."""
-    from natsel.causal import overlap_of, pehe
+    from natsel.causal import overlap_of, pehe, with_treatment
     from natsel.choose.select import select
-    from natsel.experiments.studies.two_arm_process import TwoArmProcess
 
     task = made()
-    method, pool = _method(name, settings["search"]), len(task.outcome_N)
-    process = TwoArmProcess(task.kernel, task.noise, task.inputs_M_D)
-    treatment_N = task.inputs_M_D[:pool, -1].astype(np.int64)
+    method, learner, pool = _method(name, settings["search"]), task.learner(), len(task.outcome_N)
+    if pool < settings["labels"]:
+        raise ValueError(f"labels: {settings['labels']} wanted, but the pool has {pool} points; ask for fewer")
     labelled, new = np.empty(0, dtype=np.int64), task.start_n
     row: dict[str, Any] = {"trial": trial, "method": name, "labels": [], "pehe": []}
     while len(new):
-        process.observe(new + process.count * treatment_N[new], task.outcome_N[new])
+        learner.observe(new, task.outcome_N[new])
         labelled = np.concatenate([labelled, new])
-        effect_T = process.effects(pool)
+        effect_T = learner.effects(pool)
         row["labels"].append(len(labelled))
         row["pehe"].append(pehe(effect_T, task.effect_T, task.outcome_scale))
         count, new = min(settings["k"], settings["labels"] - len(labelled)), new[:0]
         if count:
-            belief, seed = process.believe(treatment_N, task.propensity_N), derive(settings["seed"], name, trial)
+            belief, seed = learner.believe(task.treatment_N, task.propensity_N), derive(settings["seed"], name, trial)
             picked = select(method, belief, count, exclude=labelled, seed=derive(seed, len(labelled)))
             new = np.asarray(picked.ids, dtype=np.int64)
     later = labelled[len(task.start_n) :]
-    found = overlap_of(task.inputs_M_D[later], task.propensity_N[later])
+    points = with_treatment(task.features_N_D[later], task.treatment_N[later])
+    found = overlap_of(points, task.propensity_N[later])
     row |= {"counterfactual": found.counterfactual_propensity, "distance": found.distance, "entropy": found.entropy}
-    shown_N = task.propensity_N
-    if settings["set"] == "synthetic":
-        shown_N, x_T = task.inputs_M_D[:pool, 0], task.inputs_M_D[pool:, 0]
-        row["inside"] = pehe(effect_T[abs(x_T) < _INSIDE], task.effect_T[abs(x_T) < _INSIDE])
+    if task.inside_T is not None:
+        row["inside"] = pehe(effect_T[task.inside_T], task.effect_T[task.inside_T])
     low, high, bins = _BINS[settings["set"]]
     for arm, words in enumerate(_ARMS):
-        of_arm = shown_N[later[treatment_N[later] == arm]]
+        of_arm = task.shown_N[later[task.treatment_N[later] == arm]]
         row[words] = np.histogram(of_arm, bins, (low, high))[0].tolist()
     return row
 
@@ -194,6 +222,7 @@ def claims(findings: Mapping[str, Any]) -> list[ClaimVerdict]:
     """
     rows, synthetic = findings["rows"], findings["set"] == "synthetic"
     verdicts = [*_claims_last(rows), *_claims_overlap(rows)] if synthetic else _claims_paired(rows)
+    verdicts += _claim_best(rows) if findings["set"] == "mnist" else []
     return [replace(one, where=f"{findings['set']}, {findings['search']}") for one in verdicts]
 
 
@@ -211,9 +240,7 @@ def _claims_last(rows: Rows) -> list[ClaimVerdict]:
 
 
 def _claims_paired(rows: Rows) -> list[ClaimVerdict]:
-    """By ratios within a trial: √PEHE differs tenfold between the response surfaces of two trials."""
-    from scipy.stats import ttest_1samp
-
+    """By ratios within a trial: √PEHE differs tenfold between the response surfaces of two trials of IHDP."""
     verdicts = []
     for method, claim, others in _claimed(rows):
         log_ratio_O_S_R = np.stack([_log_ratio(rows, method, other)[:, 1:] for other in others])  # all start alike
@@ -223,14 +250,36 @@ def _claims_paired(rows: Rows) -> list[ClaimVerdict]:
             above = [str(n) for n, ratio in zip(rows[0]["labels"][1:], ratio_R, strict=True) if ratio >= 1]
             words = f"{ratio_R.min():.3f} to {ratio_R.max():.3f}; not below at: {', '.join(above) or 'none'}"
             verdicts.append(ClaimVerdict(claim, says, not above, words))
+            p_R = [_chance(log_ratio_S) for log_ratio_S in log_ratio_O_S_R[0].T]
+            says = f"√PEHE of {method} is below that of {RANDOM} at every budget, paired t-tests over trials at 5 %"
+            found = [p for p in p_R if p is not None]
+            words = (
+                f"p < 0.05 at {sum(p < 0.05 for p in found)} of {len(p_R)} budgets; largest {max(found, default=1):.2g}"
+            )
+            verdicts.append(ClaimVerdict(claim, says, max(found) < 0.05 if found else None, words))
         for other, log_ratio_S in zip(others, log_ratio_O_S_R.mean(2), strict=True):
-            count = len(log_ratio_S)
-            p = float(ttest_1samp(log_ratio_S, 0.0, alternative="less").pvalue) if count > 2 else None
+            count, p = len(log_ratio_S), _chance(log_ratio_S)
             says = f"√PEHE of {method} is below that of {other}, mean over budgets, paired t-test over trials at 5 %"
             words = f"geometric mean of ratios {np.exp(log_ratio_S.mean()):.3f}, lower in {(log_ratio_S < 0).sum()} of"
             words += f" {count} trials" + ("" if p is None else f", p = {p:.2g}")
             verdicts.append(ClaimVerdict(claim, says, None if p is None else p < 0.05, words))
     return verdicts
+
+
+def _chance(log_ratio_S: Array) -> float | None:
+    """That ratios as low as these come of trials without a difference; None for fewer than three trials."""
+    from scipy.stats import ttest_1samp
+
+    return float(ttest_1samp(log_ratio_S, 0.0, alternative="less").pvalue) if len(log_ratio_S) > 2 else None
+
+
+def _claim_best(rows: Rows) -> list[ClaimVerdict]:
+    """For inputs of many dimensions: by means over budgets and trials."""
+    over = {method: float(_curves(rows, method)[:, 1:].mean()) for method in _methods(rows)}
+    if MU_RHO not in over:
+        return []
+    says = f"√PEHE of {MU_RHO} is the lowest, mean over budgets and trials"
+    return [ClaimVerdict("C6", says, min(over, key=over.__getitem__) == MU_RHO, _listed(over, tuple(over)))]
 
 
 def _claims_overlap(rows: Rows) -> list[ClaimVerdict]:
@@ -270,7 +319,7 @@ def sections(findings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Learning curves, a table of methods beside those of a reference run, and which points each method picks."""
     rows, name = findings["rows"], findings["set"]
     methods, labels = _methods(rows), rows[0]["labels"]
-    paired = name == "ihdp"
+    paired = name != "synthetic"
     words = "√PEHE over that of random, geometric mean" if paired else "√PEHE on test points, mean"
     lines = [_line(rows, method, place - 1 if place else None, paired) for place, method in enumerate(methods)]
     drawn = chart(lines, Axes("labels", f"{words} ± standard error", lambda value: f"{value:.3g}"), words)
@@ -297,7 +346,7 @@ def _table(findings: Mapping[str, Any]) -> str:
         cell = [method, *(f"{value.mean():.2f} ± {_error(value):.2f}" for value in values)]
         cells.append(cell + [f"{_mean(rows, method, name):.3f}" for name in overlap])
     head = ["method", *(f"{n} labels" for n in shown)]
-    head += [*([f"|x| &lt; {_INSIDE:g}"] if synthetic else []), "other treatment", "distance", "entropy"]
+    head += [*([f"|x| &lt; {INSIDE:g}"] if synthetic else []), "other treatment", "distance", "entropy"]
     caption = (
         f"√PEHE, mean ± standard error of {findings['trials']} trials, {findings['k']} labels per round by"
         f" {findings['search']}; of acquired points: mean probability of the treatment not received, distance of"

@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 
 from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes
 from natsel.causal.arms import both_arms
+from natsel.causal.data import treatment_of
 from natsel.experiments.studies.units import Array
 
 
@@ -24,7 +25,7 @@ class TwoArmProcess:
 
     >>> from natsel.causal import two_arm_kernel
     >>> process = TwoArmProcess(two_arm_kernel(), 1.0, np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> process.observe(np.array([2]), np.array([5.0]))  # the first point, with the treatment
+    >>> process.observe(np.array([0]), np.array([5.0]))  # the first point, which had the treatment
     >>> process.variance.round(2).tolist()
     [8.27, 8.73, 0.9, 6.02]
     """
@@ -32,6 +33,7 @@ class TwoArmProcess:
     def __init__(self, kernel: Any, noise: float, inputs_M_D: Array) -> None:
         self.kernel, self.noise, self.count = kernel, noise, len(inputs_M_D)
         self.rows = both_arms(inputs_M_D)
+        self.column_M = np.arange(self.count) + self.count * treatment_of(inputs_M_D)  # of the outcome that it shows
         self.root = np.empty((0, 2 * self.count))  # L⁻¹ k(labelled, all)
         self.seen = np.empty((0, 2))  # L⁻¹ of the outcomes, and of ones
         self.variance = kernel.diag(self.rows)
@@ -39,7 +41,8 @@ class TwoArmProcess:
         self.outcomes = np.empty(0)
 
     def observe(self, at_k: Array, outcome_k: Array) -> None:
-        """Take up the outcomes of some columns."""
+        """Take up the outcomes of some points."""
+        at_k = self.column_M[at_k]
         known = self.root[:, at_k].T
         left = self.kernel(self.rows[at_k], self.rows) - known @ self.root
         factor = np.linalg.cholesky(left[:, at_k] + self.noise * np.eye(len(at_k)))
