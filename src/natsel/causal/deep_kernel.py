@@ -7,7 +7,7 @@
 points are inputs: they go through φ as data do, and stay among the data while φ moves. They start at centres of the
 labelled inputs, half of them with the treatment; ℓ starts at the mean distance of features. Covariates are
 standardised, s² and the noise trained as logarithms, so that units of inputs and outcomes do not matter.
-docs/theory/causal-bald.md, 7; van Amersfoort et al. 2021 (DUE).
+docs/theory/causal-bald.md, 6; van Amersfoort et al. 2021 (DUE).
 """
 
 from collections.abc import Callable
