@@ -181,7 +181,7 @@ def _method(name: str, search: str) -> Any:
 
 def _acquired(settings: Mapping[str, Any], trial: int, name: str, made: Callable[[], Task]) -> dict[str, Any]:
     """One run of active learning from the first labels to the last."""
-    from natsel.causal import overlap_of, pehe, with_treatment
+    from natsel.causal import overlap_of, pehe
     from natsel.choose.select import select
 
     task = made()
@@ -202,7 +202,7 @@ def _acquired(settings: Mapping[str, Any], trial: int, name: str, made: Callable
             picked = select(method, belief, count, exclude=labelled, seed=derive(seed, len(labelled)))
             new = np.asarray(picked.ids, dtype=np.int64)
     later = labelled[len(task.start_n) :]
-    points = with_treatment(task.features_N_D[later], task.treatment_N[later])
+    points = np.concatenate([task.features_N_D, task.treatment_N[:, None]], 1)[later]
     found = overlap_of(points, task.propensity_N[later])
     row |= {"counterfactual": found.counterfactual_propensity, "distance": found.distance, "entropy": found.entropy}
     if task.inside_T is not None:
@@ -332,8 +332,20 @@ def sections(findings: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         drawn = small_chart(both, Axes(_AXIS[name], "points per trial"), f"Points that {method} picks", scale=scale)
         figures.append(f'<figure class="card"><figcaption>{method}</figcaption>{drawn}</figure>')
     about = f"<p>Points acquired after the first {labels[0]}, mean of trials: {key(0)} control, {key(1)} treated.</p>"
-    body = f'{about}<div class="panels">{"".join(figures)}</div>'
+    body = f'{about}{_why_effects_mislead(rows)}<div class="panels">{"".join(figures)}</div>'
     return [*parts, ("picks", "Which points each method picks", body)]
+
+
+def _why_effects_mislead(rows: Rows) -> str:
+    """Of the objective that looks at the effect alone, what it asks about."""
+    if not {TAU, MU_RHO} <= set(_methods(rows)):
+        return ""
+    share = {method: _mean(rows, method, "counterfactual") for method in (TAU, MU_RHO)}
+    return (
+        f"<p>{TAU} asks where the effect is unsure. Where nearly all points received one treatment it stays unsure,"
+        " however many of them are labelled, as no label there shows the other outcome. Of the points that it asks"
+        f" about, the mean probability of the other treatment is {share[TAU]:.2f}, with {MU_RHO} {share[MU_RHO]:.2f}.</p>"
+    )
 
 
 def _table(findings: Mapping[str, Any]) -> str:
