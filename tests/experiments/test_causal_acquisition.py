@@ -72,7 +72,7 @@ def test_the_synthetic_study_goes_from_data_to_page(tmp_path):
     page = publish(tmp_path).page.read_text(encoding="utf-8")
     assert all(method in page for method in study._REFERENCE)
     assert page.count("<figcaption>") == 9
-    assert "with mu-rho-bald 0." in page  # why tau-bald misleads, in numbers
+    assert "with mu-rho-bald.</p>" in page  # why tau-bald misleads, in numbers
 
 
 def test_ihdp_is_compared_within_trials_and_drawn_batches_differ(tmp_path):

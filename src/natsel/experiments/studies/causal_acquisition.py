@@ -343,8 +343,8 @@ def _why_effects_mislead(rows: Rows) -> str:
     share = {method: _mean(rows, method, "counterfactual") for method in (TAU, MU_RHO)}
     return (
         f"<p>{TAU} asks where the effect is unsure. Where nearly all points received one treatment it stays unsure,"
-        " however many of them are labelled, as no label there shows the other outcome. Of the points that it asks"
-        f" about, the mean probability of the other treatment is {share[TAU]:.2f}, with {MU_RHO} {share[MU_RHO]:.2f}.</p>"
+        " however many of them are labelled, as no label there shows the other outcome. The mean probability of the"
+        f" other treatment is {share[TAU]:.2f} at the points it asks about, {share[MU_RHO]:.2f} with {MU_RHO}.</p>"
     )
 
 
