@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fresh_python
 import natsel
 from natsel.cli import output
 
@@ -103,6 +104,36 @@ def test_gaussian_beliefs_work_too(tmp_path, call):
     done = call("select", tmp_path / "g.npz", "-k", 3, "--json")
     assert done.code == 0
     assert len(json.loads(done.out)["ids"]) == 3
+
+
+def both_arms(**others):
+    generator = np.random.default_rng(5)
+    mean0_N_K, effect_N_K = generator.normal(size=(2, 12, 6))
+    arms = {"mean0_N_K": mean0_N_K, "mean1_N_K": mean0_N_K + effect_N_K, "treatment_N": np.arange(12) % 2}
+    return arms | others
+
+
+def test_both_outcomes_of_a_treatment_are_read_in_a_process_that_knows_nothing_of_them(tmp_path):
+    arms = both_arms(propensity_N=np.linspace(0.2, 0.8, 12), ids=np.arange(30, 42))
+    np.savez(tmp_path / "arrays.npz", **arms)
+    belief = natsel.PotentialOutcomes(*list(arms.values())[:4], 0.5, 0.5, ids=arms["ids"])
+    belief.save(tmp_path / "belief.npz")
+    for method in ("mu-pi-bald", "rho-exact"):
+        expected = natsel.select(method, belief, k=4)
+        for options in (["arrays.npz", "--means", "--noise", "0.5"], ["belief.npz"]):
+            command = ["-m", "natsel", "select", *options, "--method", method, "-k", "4", "--json"]
+            done = fresh_python.run(command, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+            found = json.loads(done.stdout)
+            assert found["ids"] == expected.ids.tolist()
+            np.testing.assert_allclose(found["scores"], expected.scores, rtol=1e-12)
+
+
+def test_half_a_treatment_is_refused(tmp_path, refused):
+    arms = both_arms()
+    del arms["treatment_N"]
+    np.savez(tmp_path / "arms.npz", **arms)
+    assert "arms.npz lacks treatment_N" in refused("select", str(tmp_path / "arms.npz"), "--means")
 
 
 def test_json_holds_all_there_is_to_say(call, preds):

@@ -1,5 +1,6 @@
 """Beliefs: what a model says about N points, as frozen values that objectives read."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from natsel.beliefs.arrays import as_tensor
@@ -46,18 +47,15 @@ __all__ = [
 ]
 
 
+_ON_USE = {  # modules that few programs want, imported when they are
+    "ExampleLosses": "example_losses",
+    "GaussianDiscriminant": "gaussian_discriminant",
+    "GaussianPotentialOutcomes": "potential_outcomes",
+    "PotentialOutcomes": "potential_outcomes",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Losses of examples, potential outcomes, and the density that some beliefs come from, are imported when wanted."""
-    if name == "ExampleLosses":
-        from natsel.beliefs.example_losses import ExampleLosses
-
-        return ExampleLosses
-    if name == "GaussianDiscriminant":
-        from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
-
-        return GaussianDiscriminant
-    if name in ("PotentialOutcomes", "GaussianPotentialOutcomes"):
-        from natsel.beliefs import potential_outcomes
-
-        return getattr(potential_outcomes, name)
+    if name in _ON_USE:
+        return getattr(import_module(f"natsel.beliefs.{_ON_USE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,12 +6,13 @@ numbers mean is said by the caller and checked, never guessed:
 
     log-probs, probs, logits    [points, draws, classes]    CategoricalSamples
     means                       [points, draws]             GaussianSamples, with one noise variance for all labels
+                                mean0_N_K and mean1_N_K     PotentialOutcomes, with treatment_N beside them
 """
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 import torch
@@ -25,6 +26,9 @@ from natsel.beliefs.prediction_tables import read_means_table, read_table
 from natsel.beliefs.storage import FORMAT, described_by_format_1, kind_called, put_together, taken_apart, wrong_fields
 from natsel.containers import Arrays, open_arrays, read_npy, readable, write_arrays
 
+if TYPE_CHECKING:
+    from natsel.beliefs.potential_outcomes import PotentialOutcomes
+
 ClassKind = Literal["log-probs", "probs", "logits"]
 Kind = Literal["log-probs", "probs", "logits", "means"]
 _NAMES: dict[ClassKind, str] = {"log-probs": "log probabilities", "probs": "probabilities", "logits": "logits"}
@@ -34,6 +38,7 @@ _MAKE: dict[ClassKind, Callable[..., CategoricalSamples]] = {
     "logits": CategoricalSamples.from_logits,
 }
 _OF_A_REGRESSOR = 'predictions of a regressor (points, draws) are read with --means (kind="means")'
+_ARMS = {"mean0_N_K", "mean1_N_K"}
 _SUFFIXES = (".npz", ".safetensors", ".npy", ".csv", ".parquet")
 
 Stored = Tensor | np.ndarray[Any, Any]
@@ -91,7 +96,7 @@ def read_predictions(
     weights_key: str = "log_weights_K",
     single_draw: bool = False,
     noise: float | None = None,
-) -> GaussianSamples: ...
+) -> "GaussianSamples | PotentialOutcomes": ...
 
 
 def read_predictions(
@@ -103,7 +108,7 @@ def read_predictions(
     weights_key: str = "log_weights_K",
     single_draw: bool = False,
     noise: float | None = None,
-) -> CategoricalSamples | GaussianSamples:
+) -> "CategoricalSamples | GaussianSamples | PotentialOutcomes":
     """Predictions of any program as a belief: arrays [points, draws, classes], or [points, draws] for means, or tables.
 
     `kind` says what the numbers are; only a file written by `save` may leave it out. In a `.npz` or
@@ -113,7 +118,8 @@ def read_predictions(
 
     `kind="means"` reads the predictions of a regressor, one per point and draw (a tree, an ensemble member); `noise` is
     the variance of labels around them, 1 where it is not given. A table may then also have a row for each id and a
-    column for each draw.
+    column for each draw. A file of arrays mean0_N_K, mean1_N_K and treatment_N, perhaps propensity_N, has both
+    potential outcomes of each point.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -135,6 +141,8 @@ def read_predictions(
         arrays = open_arrays(path)
         if "natsel_kind" in arrays.texts:
             return _saved(_load(arrays, path), path, kind, noise)
+        if means and key is None and _ARMS & set(arrays.shapes):
+            return _both_arms(arrays, path, noise, ids_key, weights_key)
         values = arrays.read(_chosen_key(arrays, path, key, kind, single_draw))
         ids = _optional(arrays, path, ids_key)
         log_weights_K = _optional(arrays, path, weights_key)
@@ -243,6 +251,28 @@ def _means(values: Stored, noise: float, log_weights_K: Stored | None, ids: Stor
     if not 0 < noise < float("inf"):
         raise ValueError(f"noise: expected a variance above 0, found {noise:g}; give a positive number")
     return GaussianSamples(mean_N_K, noise, log_weights_K, ids=ids)
+
+
+def _both_arms(arrays: Arrays, path: Path, noise: float | None, ids_key: str, weights_key: str) -> "PotentialOutcomes":
+    """A belief from predictions of what is measured without and with a treatment."""
+    from natsel.beliefs.potential_outcomes import PotentialOutcomes
+
+    lost = [name for name in sorted({*_ARMS, "treatment_N"}) if name not in arrays.shapes]
+    if lost:
+        raise ValueError(
+            f"path: {path} lacks {', '.join(lost)}; both potential outcomes need mean0_N_K, mean1_N_K and treatment_N"
+        )
+    variance = 1.0 if noise is None else noise
+    return PotentialOutcomes(
+        arrays.read("mean0_N_K"),
+        arrays.read("mean1_N_K"),
+        arrays.read("treatment_N"),
+        arrays.read("propensity_N") if "propensity_N" in arrays.shapes else None,
+        variance,
+        variance,
+        _optional(arrays, path, weights_key),
+        ids=_optional(arrays, path, ids_key),
+    )
 
 
 def _with_draws(values: Stored, path: Path, single_draw: bool) -> Tensor:

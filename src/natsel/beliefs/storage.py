@@ -139,8 +139,10 @@ def kind_called(name: str, where: str) -> type[Belief]:
     """
     known = _kinds_by_name()
     if name not in known:
-        import natsel.beliefs.example_losses  # noqa: F401  a kind that is imported when it is wanted
+        import natsel.beliefs
 
+        for each in natsel.beliefs.__all__:  # some are imported when they are wanted
+            getattr(natsel.beliefs, each)
         load_installed()
         known = _kinds_by_name()
     if name not in known:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 FILE = (
     "Predictions \\[points, draws, classes], or \\[points, draws] of a regressor, in .npz, .safetensors or"
-    " .npy; or .csv / .parquet with columns id, draw and one per class; or a saved belief."
+    " .npy; or .csv / .parquet with columns id, draw and one per class; or a saved belief. With --means, a .npz of"
+    " mean0_N_K, mean1_N_K and treatment_N has both outcomes of a treatment."
 )
 LogProbs = Annotated[bool, typer.Option("--log-probs", help="The numbers are log probabilities.")]
 Probs = Annotated[bool, typer.Option("--probs", help="The numbers are probabilities.")]
