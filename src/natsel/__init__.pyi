@@ -31,6 +31,7 @@ from natsel.beliefs import GaussianSamples as GaussianSamples
 from natsel.beliefs import IndependentSamples as IndependentSamples
 from natsel.beliefs import PotentialOutcomes as PotentialOutcomes
 from natsel.beliefs import Targets as Targets
+from natsel.beliefs import YesOrNoOutcomes as YesOrNoOutcomes
 from natsel.calculus import info as info
 from natsel.capabilities import Capability as Capability
 from natsel.capabilities import Picks as Picks

@@ -27,6 +27,7 @@ from natsel.beliefs import (
     IndependentSamples,
     PotentialOutcomes,
     TwoModels,
+    YesOrNoOutcomes,
 )
 from natsel.beliefs.base import kinds
 from natsel.beliefs.files import load
@@ -113,6 +114,11 @@ def outcomes(random, points):
     return PotentialOutcomes(*arms, treatment_N, propensity_N, 1.0, 0.5, **random.names)
 
 
+def yes_or_no(random, points):
+    arms = random.normal(points, 4).sigmoid(), random.normal(points, 4).sigmoid()
+    return YesOrNoOutcomes(*arms, (random.normal(points) > 0).int(), **random.names)
+
+
 def gaussian_outcomes(random, points):
     return outcomes(random, points).jointly_gaussian()
 
@@ -175,6 +181,7 @@ MAKERS = {
     FeatureDensity: densities,
     ExampleLosses: example_losses,
     PotentialOutcomes: outcomes,
+    YesOrNoOutcomes: yes_or_no,
     GaussianPotentialOutcomes: gaussian_outcomes,
 }
 METHODS = dict.fromkeys(MAKERS, "batchbald") | {TwoModels: "jepig-distil", ClassProbabilities: "entropy"}

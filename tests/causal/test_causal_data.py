@@ -186,6 +186,11 @@ def test_outcomes_become_numbers_unless_they_are_yes_and_no():
             r"inputs: expected columns of features, then one of treatments, .*\(2, 1\)",
         ),
         (lambda: treatment_of([[1.0, 3.0]]), "treatment: expected 0 or 1, found 3;"),
+        (lambda: examples_of([1.0, 2.0], [0, 1], 3.0), r"outcomes: expected one outcome per point, found shape \(\)"),
+        (lambda: causal_synthetic(pool=2.5), "pool: expected a whole number of points from 1 on, found 2.5;"),
+        (lambda: causal_mnist(test=0), "test: expected a whole number of points from 1 on, found 0;"),
+        (lambda: causal_mnist(edge=np.inf), "edge: expected a number above 0, found inf;"),
+        (lambda: causal_mnist(noise=np.inf), "noise: expected a deviation of at least 0, found inf;"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, message):
@@ -202,3 +207,14 @@ def test_a_frame_needs_the_name_of_its_treatments():
         with_treatment(frame, [0, 1])
     with pytest.raises(ValueError, match=r"^treatment: all 2 points received 1; an effect"):
         with_treatment(frame, "drug")
+    for words in (["yes", "no"], pandas.Categorical(["no", "yes"])):
+        named = frame.assign(drug=words)
+        with pytest.raises(ValueError, match=r"^treatment: column 'drug' holds .*, expected 0 or 1; code the two"):
+            with_treatment(named, "drug")
+        with pytest.raises(ValueError, match=r"^treatment: column 'drug' holds .*, expected 0 or 1; code the two"):
+            treatment_of(named)
+    numbered = pandas.DataFrame(np.array([[1.0, 0.5, 3.0], [0.0, 0.7, 4.0]]))
+    moved = with_treatment(numbered, 0)
+    assert list(moved.columns) == [1, 2, 0]
+    assert treatment_of(moved).tolist() == [1, 0]
+    assert numbered[0].tolist() == [1.0, 0.0]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import natsel
 from golden_values import golden
 from natsel.causal import (
     ate_error,
@@ -23,6 +24,9 @@ from natsel.causal import (
 )
 
 VALUES = arrays(np.float64, 6, elements=st.floats(-50, 50))
+
+
+BELIEF = natsel.PotentialOutcomes([[0.0, 1.0]], [[1.0, 3.0]], [1])
 
 
 def test_pehe_has_its_golden_values():
@@ -113,6 +117,11 @@ def test_points_without_overlap_are_marked_and_told():
         (lambda: pehe([1.0], [1.0], outcome_scale=0), "outcome_scale: expected a deviation above 0, found 0;"),
         (lambda: overlap_of([[1.0, 0.0]], [1.5]), "propensity_N: expected probabilities from 0 to 1, found others;"),
         (lambda: overlap_of([[1.0, 0.0]], [0.5], bins=1), "support: expected"),
+        (lambda: overlap_of([[np.nan, 0], [1, 1]], [0.2, 0.5]), "inputs: found NaN or infinity among the features;"),
+        (lambda: pehe(["a"], [1.0]), "effect_N: expected real numbers, found list of something else; pass one"),
+        (lambda: pehe([1j], [1.0]), "effect_N: expected real numbers"),
+        (lambda: pehe(BELIEF, [1.0]), "effect_N: expected real numbers, .*; pass belief.effect_N"),
+        (lambda: pehe([1.0], [1.0], outcome_scale="a"), "outcome_scale: expected a deviation above 0, found a;"),
         (lambda: positivity([0.5, np.nan]), "propensity_or_inputs: found NaN"),
         (lambda: positivity([0.5], lowest=0.5), "lowest: expected a probability between 0 and 0.5, found 0.5;"),
     ],

@@ -114,7 +114,7 @@ def test_outcomes_that_are_yes_or_no():
     yes = Examples(LABELLED.inputs, (LABELLED.labels > 1).astype(int), classes=("no", "yes"))
     for learner in (SLearner(RandomForestClassifier(20)), TLearner(RandomForestClassifier(20))):
         belief = learner.fit(yes).believe(POINTS)
-        assert belief.outcome == "yes or no"
+        assert isinstance(belief, natsel.YesOrNoOutcomes)
         assert 0.2 < float(belief.effect_N.mean()) <= 1
         assert (learner.predictive(POINTS).predict_proba().sum(1) - 1).abs().max() < 1e-9
         pool = natsel.Pool.with_answers(yes)
@@ -122,6 +122,18 @@ def test_outcomes_that_are_yes_or_no():
             run.tell(np.arange(30), yes.labels[:30])
             run.run(budget=33)
             assert run.history[0].metrics["accuracy"] > 0.6
+        with natsel.ActiveLearner(learner, natsel.Pool.with_answers(yes), "bald", k=3) as run:
+            run.tell(np.arange(30), yes.labels[:30])
+            assert len(run.ask().ids) == 3  # I[Y;W|x] of yes or no
+
+
+def test_the_alphabet_does_not_say_silently_which_outcome_an_effect_is_on():
+    healed = LABELLED.labels > 1
+    by_alphabet = Examples(LABELLED.inputs, np.where(healed, "healed", "ill"))
+    with pytest.warns(UserWarning, match="effects are on the probability of 'ill'"):
+        effect_N = SLearner(RandomForestClassifier(20)).fit(by_alphabet).believe(POINTS).effect_N
+    turned = Examples(LABELLED.inputs, healed.astype(int), classes=("ill", "healed"))
+    assert torch.allclose(SLearner(RandomForestClassifier(20)).fit(turned).believe(POINTS).effect_N, -effect_N)
 
 
 def test_weights_come_back_where_the_model_has_some():
@@ -235,11 +247,23 @@ def test_data_frames_keep_their_types(library):
             "two draws",
         ),
         (lambda: two_arm_kernel(shared=1.5), "shared: expected a correlation"),
-        (lambda: TLearner(PROCESS).fit(LABELLED), "use an ordinary kernel in a TLearner"),
+        (lambda: TLearner(PROCESS).fit(LABELLED), "takes the last column for the treatment.*use SLearner"),
+        (
+            lambda: TLearner(make_pipeline(PolynomialFeatures(1), PROCESS)),
+            "model: .* takes the last column for the treatment",
+        ),
+        (lambda: TLearner(Ridge()).fit((POINTS, np.zeros(12))), "labelled: expected natsel.Examples, found tuple"),
+        (lambda: SLearner(Ridge()).fit((POINTS, np.zeros(12))), "labelled: expected natsel.Examples, found tuple"),
+        (lambda: two_arm_kernel(shared="a"), "shared: expected a number, found str"),
+        (lambda: two_arm_kernel("a"), "length_scale, scale: expected numbers above 0, found a"),
+        (lambda: two_arm_kernel([1.0] * 3)(POINTS), "length_scale: expected one for each of 2 covariates, found 3"),
+        (lambda: tarnet(2.5), "features, hidden, depth: expected whole numbers"),
+        (lambda: tarnet(2, dropout=1.5), "dropout: expected a share"),
+        (lambda: tarnet(2, trunk=3), "trunk: expected a network, found int"),
         (lambda: tarnet(0), "features, hidden, depth"),
         (
             lambda: SLearner(RandomForestClassifier(5)).fit(Examples(POINTS, np.arange(12) % 3)).believe(POINTS),
-            "3 classes",
+            "found classes 0 to 2",
         ),
     ],
 )

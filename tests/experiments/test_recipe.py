@@ -38,7 +38,7 @@ PLANS = (
     "rho-ladder",  # see test_approximation_ladder
     "label-errors-cifar10n",  # see test_label_errors
     "datadiet-cifar10",  # see test_pruning_curves
-    *("causal-synthetic", "causal-ihdp"),  # see test_causal_acquisition
+    *("causal-synthetic", "causal-ihdp", "causal-mnist"),  # see test_causal_acquisition
     "regression-benchmark",  # see test_regression_benchmark
 )
 SHIPPED = ("badge-digits", "cifar10-frozen", "clinc150", "digits", "fashion", "mnist", "ocr-letters", "repeated-mnist")

@@ -1,12 +1,14 @@
 """Scores of potential outcomes: golden values, their symmetries, and agreement of draws, features and brute force."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import integrate, special
 
 import natsel
 from golden_values import golden
@@ -67,10 +69,9 @@ def test_golden_outcome_information_and_sign_errors():
 def test_golden_yes_or_no():
     case = CASES["mu_bernoulli"]
     prob_N_K = case["inputs"]["prob_N_K"]
-    belief = PotentialOutcomes.from_probabilities(np.zeros_like(prob_N_K), prob_N_K, [1] * len(prob_N_K))
-    np.testing.assert_allclose(scores("bald", belief.class_draws()), case["outputs"]["score_N"], rtol=1e-6, atol=1e-9)
-    with pytest.raises(ValueError, match="class_draws"):
-        natsel.score("bald", belief)
+    belief = natsel.YesOrNoOutcomes(np.zeros_like(prob_N_K), prob_N_K, [1] * len(prob_N_K))
+    for seen in (belief.observed(), belief):  # a learner has the second
+        np.testing.assert_allclose(scores("bald", seen), case["outputs"]["score_N"], rtol=1e-6, atol=1e-9)
 
 
 def test_golden_closed_form():
@@ -187,6 +188,57 @@ def test_sign_errors_of_gaussians_are_the_limit_of_draws():
     np.testing.assert_allclose(scores("sign-error", exact), scores("sign-error", drawn), atol=2e-3)
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    mean=st.floats(-3, 3),
+    spread=st.floats(-4, 3).map(lambda power: 10**power),
+    noise=st.floats(-2.5, 2).map(lambda power: 10**power),
+)
+def test_sign_errors_of_gaussians_are_the_integral_however_narrow_either_is(mean, spread, noise):
+    belief = GaussianPotentialOutcomes([[0.0]], [[spread]], [0], noise0=noise**2, noise1=0.0, mean0=0.0, mean1=mean)
+    scale = math.sqrt(noise**2 + 1e-7)
+    marks = [0.0, mean, *(sign * step * unit for sign in (-1, 1) for step in (1, 3, 6, 12) for unit in (scale,))]
+    marks += [mean + sign * step * spread for sign in (-1, 1) for step in (1, 3, 6)]
+    ends = [mean - 9.5 * spread, mean + 9.5 * spread]
+    edges = sorted({*ends, *(mark for mark in marks if ends[0] < mark < ends[1])})
+
+    def entropy(chance):
+        return -(special.xlogy(chance, chance) + special.xlog1py(1 - chance, -chance))
+
+    def mean_of(function):
+        def weighted(effect):
+            density = math.exp(-0.5 * ((effect - mean) / spread) ** 2) / (math.sqrt(2 * math.pi) * spread)
+            return density * function(special.ndtr(-abs(effect) / scale))
+
+        return sum(integrate.quad(weighted, *part, epsabs=1e-13, epsrel=1e-10)[0] for part in pairwise(edges))
+
+    exact = entropy(mean_of(lambda chance: chance)) - mean_of(entropy)
+    assert scores("sign-error", belief)[0] == pytest.approx(exact, abs=1e-9)
+
+
+def test_information_about_the_effect_does_not_depend_on_units():
+    arrays = random_belief(4)
+    expected_N = scores("rho-exact", PotentialOutcomes(**arrays))
+    for unit in (1e-60, 1e100):
+        powers = dict.fromkeys(("mean0_N_K", "mean1_N_K"), unit)
+        powers |= dict.fromkeys(("variance0_N_K", "variance1_N_K"), unit**2)
+        other = PotentialOutcomes(**arrays | {name: arrays[name] * power for name, power in powers.items()})
+        np.testing.assert_allclose(scores("rho-exact", other), expected_N, rtol=1e-9)
+
+
+def test_arms_of_other_points_are_not_paired():
+    arm = natsel.GaussianSamples([[0.0, 1.0], [10.0, 11.0]], 1.0, draws_id="fit", ids=["a", "b"])
+    features = natsel.GaussianFeatures([[1.0], [2.0]], draws_id="fit", ids=["a", "b"])
+    for kind, one in ((PotentialOutcomes, arm), (GaussianPotentialOutcomes, features)):
+        assert kind.from_arms(one, one, [0, 1]).ids.tolist() == ["a", "b"]
+        with pytest.raises(ValueError, match=r"^treated: 2 points with other ids, or in another order, than the 2 of"):
+            kind.from_arms(one, one[[1, 0]], [0, 1])
+        with pytest.raises(ValueError, match=r"^control: expected Gaussian\w+, found ndarray; pass arrays"):
+            kind.from_arms(np.ones((2, 2)), one, [0, 1])
+    with pytest.raises(ValueError, match=r"^mean0: expected shape \(1,\), found \(2,\); pass one value"):
+        GaussianPotentialOutcomes([[1.0]], [[1.0]], [0], mean0=[1.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -197,7 +249,6 @@ def test_sign_errors_of_gaussians_are_the_limit_of_draws():
         ({"variance0_N_K": -1.0}, "variance0_N_K: variances must not be negative"),
         ({"mean1_N_K": np.zeros((4, 5))}, "mean1_N_K: expected points × draws for both arms"),
         ({"mean0_N_K": np.full((4, 6), np.nan)}, "mean0_N_K: found NaN"),
-        ({"outcome": "maybe"}, "outcome: expected 'numbers' or 'yes or no'"),
     ],
 )
 def test_wrong_input_is_refused(change, words):
@@ -210,6 +261,8 @@ def test_what_is_not_known_is_refused_where_it_is_needed():
     belief = PotentialOutcomes(**arrays)
     with pytest.raises(ValueError, match="propensity_N: this belief knows none"):
         natsel.score("mu-pi-bald", belief)
-    with pytest.raises(ValueError, match="the noise of outcomes is not known"):
-        natsel.score("bald", belief)
+    for method in ("bald", "sign-error"):
+        for one in (belief, belief.jointly_gaussian()):
+            with pytest.raises(ValueError, match="the noise of outcomes is not known"):
+                natsel.score(method, one)
     assert len(natsel.select("mu-rho-bald", belief, k=2).ids) == 2

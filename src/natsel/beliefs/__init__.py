@@ -19,7 +19,7 @@ from natsel.beliefs.two_models import TwoModels
 if TYPE_CHECKING:
     from natsel.beliefs.example_losses import ExampleLosses
     from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
-    from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes
+    from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, YesOrNoOutcomes
 
 __all__ = [
     "Belief",
@@ -42,6 +42,7 @@ __all__ = [
     "PotentialOutcomes",
     "Targets",
     "TwoModels",
+    "YesOrNoOutcomes",
     "as_tensor",
     "seen_as",
 ]
@@ -52,6 +53,7 @@ _ON_USE = {  # modules that few programs want, imported when they are
     "GaussianDiscriminant": "gaussian_discriminant",
     "GaussianPotentialOutcomes": "potential_outcomes",
     "PotentialOutcomes": "potential_outcomes",
+    "YesOrNoOutcomes": "potential_outcomes",
 }
 
 

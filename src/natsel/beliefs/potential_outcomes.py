@@ -1,6 +1,7 @@
 """Both potential outcomes of each point: what would be measured with a treatment, and what without it.
 
     PotentialOutcomes           y^t | x_n, ω_k ~ N(mean^t_nk, variance^t_nk)       t = 0, 1: draw k is one ω_k for both
+    YesOrNoOutcomes             y^t | x_n, ω_k ~ Bernoulli(mean^t_nk)              its noise is mean (1 − mean)
     GaussianPotentialOutcomes   (f⁰, f¹) ~ N(mean, Φ Φᵀ),  y^t_n = f^t_n + ε       Φ = features of both arms
 
 Each point has received one treatment (`treatment_N`), and only that outcome can be measured. The effect is the
@@ -23,15 +24,16 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_integers, as_tensor
 from natsel.beliefs.base import Belief, BeliefView, NoView
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.draws import checked_log_weights
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
-from natsel.ids import IdArray, ids_for
+from natsel.ids import IdArray, ids_for, keys_of
+from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
 
-NUMBERS, YES_OR_NO = "numbers", "yes or no"
+_ROUNDING = 1e-5  # by which a probability may be off
 
 
 class ArmMoments(NamedTuple):
@@ -111,7 +113,7 @@ class PotentialOutcomes(TwoArms):
     """What K draws say about both potential outcomes of N points; draw k of both arms has the same parameters.
 
     `treatment_N` is 0 or 1; `propensity_N` the probability of 1, where it is known. Variances are those of the noise on
-    outcomes, 0 where none is known: then nothing can be said in nats. `outcome`: "numbers" or "yes or no".
+    outcomes, 0 where none is known: then nothing can be said in nats.
 
     >>> belief = PotentialOutcomes([[0.0, 2.0]], [[1.0, 5.0]], [1], variance0_N_K=1.0, variance1_N_K=1.0)
     >>> belief.effect_N.tolist(), belief.effects().mean_N_K.tolist()
@@ -127,13 +129,13 @@ class PotentialOutcomes(TwoArms):
     log_weights_K: Tensor = None  # type: ignore[assignment]
     draws_id: str | None = None
     ids: IdArray = None  # type: ignore[assignment]
-    outcome: str = NUMBERS
 
     points: ClassVar[tuple[str, ...]] = (
         *("mean0_N_K", "mean1_N_K", "treatment_N", "propensity_N"),
         *("variance0_N_K", "variance1_N_K"),
     )
     draws: ClassVar[tuple[str, ...]] = ("log_weights_K",)
+    _seen: ClassVar[type[Belief]] = GaussianSamples
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
 
@@ -148,7 +150,6 @@ class PotentialOutcomes(TwoArms):
             log_weights_K: ArrayLike | None = None,
             draws_id: str | None = None,
             ids: object = None,
-            outcome: str = NUMBERS,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -159,8 +160,6 @@ class PotentialOutcomes(TwoArms):
                 f"mean1_N_K: expected points × draws for both arms, two draws or more, found {tuple(mean0_N_K.shape)}"
                 f" and {tuple(mean1_N_K.shape)}; predict both arms of all points with the same draws"
             )
-        if self.outcome not in (NUMBERS, YES_OR_NO):
-            raise ValueError(f"outcome: expected {NUMBERS!r} or {YES_OR_NO!r}, found {self.outcome!r}; name one")
         count, draws = mean0_N_K.shape
         noise = {
             name: _noise(getattr(self, name), name, (count, draws), mean0_N_K)
@@ -189,43 +188,18 @@ class PotentialOutcomes(TwoArms):
         >>> PotentialOutcomes.from_arms(control, treated, [0]).effect_N.tolist()
         [0.0]
         """
-        if control.draws_id != treated.draws_id or not torch.equal(control.log_weights_K, treated.log_weights_K):
-            raise ValueError("treated: its draws are others than those of control; predict both with one fitted model")
+        _check_pair(control, treated, GaussianSamples)
+        _check_draws(control, treated)
         noise = control.variance_N_K, treated.variance_N_K
         means = control.mean_N_K, treated.mean_N_K
         return cls(*means, treatment, propensity, *noise, control.log_weights_K, control.draws_id, control.ids)
-
-    @classmethod
-    def from_probabilities(
-        cls,
-        prob0_N_K: ArrayLike,
-        prob1_N_K: ArrayLike,
-        treatment: ArrayLike,
-        propensity: ArrayLike | None = None,
-        draws_id: str | None = None,
-        ids: object = None,
-    ) -> Self:
-        """Outcomes that are yes or no: the probability of yes under each draw and arm.
-
-        >>> belief = PotentialOutcomes.from_probabilities([[0.5, 0.5]], [[0.0, 1.0]], [1])
-        >>> round(belief.class_draws().log_probs_N_K_C.exp()[0, 1, 1].item(), 6)
-        1.0
-        """
-        probs = [as_tensor(given, name) for given, name in ((prob0_N_K, "prob0_N_K"), (prob1_N_K, "prob1_N_K"))]
-        for name, prob_N_K in zip(("prob0_N_K", "prob1_N_K"), probs, strict=True):
-            if not bool(((prob_N_K >= 0) & (prob_N_K <= 1)).all()):
-                raise ValueError(f"{name}: expected probabilities from 0 to 1; pass those of the outcome yes")
-        (zero_N_K, one_N_K), (noise0_N_K, noise1_N_K) = probs, [prob_N_K * (1 - prob_N_K) for prob_N_K in probs]
-        return cls(
-            zero_N_K, one_N_K, treatment, propensity, noise0_N_K, noise1_N_K, None, draws_id, ids, outcome=YES_OR_NO
-        )
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
         """The arm that was received; and both arms as jointly Gaussian."""
         words = "moment-matched: the draws were read as jointly Gaussian outcomes with the same means and covariances"
         return (
-            BeliefView(GaussianSamples, cls.observed),
+            BeliefView(cls._seen, cls.observed),
             BeliefView(GaussianPotentialOutcomes, cls.jointly_gaussian, words),
         )
 
@@ -240,10 +214,8 @@ class PotentialOutcomes(TwoArms):
         weights_K = self.log_weights_K.exp()
         return _by_rows(lambda part: (self.mean1_N_K[part].double() - self.mean0_N_K[part].double()) @ weights_K, self)
 
-    def observed(self) -> GaussianSamples:
+    def observed(self) -> GaussianSamples | CategoricalSamples:
         """Draws of the outcome that a label would show."""
-        if self.outcome != NUMBERS:
-            raise NoView("outcome: outcomes are yes or no; use belief.class_draws()")
         return self._numbers(
             self._of_received(self.mean0_N_K, self.mean1_N_K), self._of_received(self.variance0_N_K, self.variance1_N_K)
         )
@@ -251,14 +223,6 @@ class PotentialOutcomes(TwoArms):
     def effects(self) -> GaussianSamples:
         """Draws of the effect: the difference of both outcomes, with the noise of both."""
         return self._numbers(self.mean1_N_K - self.mean0_N_K, self.variance0_N_K + self.variance1_N_K)
-
-    def class_draws(self) -> CategoricalSamples:
-        """Draws of the outcome that a label would show, as classes 0 and 1: μ-BALD is I[Y;Ω|x] of them, exactly."""
-        if self.outcome != YES_OR_NO:
-            raise NoView("outcome: outcomes are numbers; use from_probabilities for yes or no")
-        prob_N_K = self._of_received(self.mean0_N_K, self.mean1_N_K)
-        probs_N_K_2 = torch.stack([1 - prob_N_K, prob_N_K], 2)
-        return CategoricalSamples(probs_N_K_2.log(), self.log_weights_K, self.draws_id, self.ids)
 
     def jointly_gaussian(self) -> "GaussianPotentialOutcomes":
         """The jointly Gaussian belief with the same first two moments: features √w_k (mean_nk − Σ_k w_k mean_nk)."""
@@ -299,6 +263,65 @@ class PotentialOutcomes(TwoArms):
         if not bool((variance_N_K > 0).all()):
             raise NoView("variance0_N_K: the noise of outcomes is not known; pass it, or use mu-bald, which needs none")
         return GaussianSamples(mean_N_K, variance_N_K, self.log_weights_K, self.draws_id, self.ids)
+
+
+class YesOrNoOutcomes(PotentialOutcomes):
+    """Both potential outcomes where these are yes or no: means are probabilities of yes, which is class 1.
+
+    The noise follows from them. A label is 0 or 1, so that μ-BALD is I[Y;Ω|x] of two classes, exactly.
+
+    >>> belief = YesOrNoOutcomes([[0.5, 0.5]], [[0.0, 1.0]], [1])
+    >>> belief.observed().log_probs_N_K_C.exp()[0, :, 1].tolist()
+    [0.0, 1.0]
+    """
+
+    label_type: ClassVar[type[int] | type[float]] = int
+    _seen: ClassVar[type[Belief]] = CategoricalSamples
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("0", "1"):
+            prob_N_K = getattr(self, f"mean{name}_N_K")
+            right_N_K = prob_N_K.clamp(0, 1)
+            if bool(((prob_N_K - right_N_K).abs() > _ROUNDING).any()):
+                raise ValueError(f"mean{name}_N_K: expected probabilities from 0 to 1; pass those of the outcome yes")
+            self._set(**{f"mean{name}_N_K": right_N_K, f"variance{name}_N_K": right_N_K * (1 - right_N_K)})
+
+    @classmethod
+    def from_arms(  # type: ignore[override]  # of classes, where the other kind takes numbers
+        cls,
+        control: CategoricalSamples,
+        treated: CategoricalSamples,
+        treatment: ArrayLike,
+        propensity: ArrayLike | None = None,
+    ) -> Self:
+        """From what one model says about the classes 0 and 1 of both arms of the same points, with the same draws.
+
+        >>> control = treated = CategoricalSamples.from_probs([[[0.2, 0.8], [0.4, 0.6]]], draws_id="fit")
+        >>> YesOrNoOutcomes.from_arms(control, treated, [0]).effect_N.tolist()
+        [0.0]
+        """
+        _check_pair(control, treated, CategoricalSamples)
+        _check_draws(control, treated)
+        classes = max(control.log_probs_N_K_C.shape[2], treated.log_probs_N_K_C.shape[2])
+        if classes != 2:
+            raise ValueError(
+                f"labels: outcomes are numbers, or yes and no as 1 and 0; found classes 0 to {classes - 1}; number two"
+                " outcomes 0 and 1, or use a regressor"
+            )
+        zero_N_K, one_N_K = (arm.log_probs_N_K_C[..., 1].exp().clamp_max(1.0) for arm in (control, treated))
+        weights, draws_id, ids = control.log_weights_K, control.draws_id, control.ids
+        return cls(zero_N_K, one_N_K, treatment, propensity, log_weights_K=weights, draws_id=draws_id, ids=ids)
+
+    def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
+        """Labels 0 and 1 of the points."""
+        return class_labels(as_integers(labels, name).to(self.device), len(self), 2, name)
+
+    def observed(self) -> CategoricalSamples:
+        """Draws of the outcome that a label would show, as classes 0 and 1."""
+        prob_N_K = self._of_received(self.mean0_N_K, self.mean1_N_K)
+        probs_N_K_2 = torch.stack([1 - prob_N_K, prob_N_K], 2)
+        return CategoricalSamples(probs_N_K_2.log(), self.log_weights_K, self.draws_id, self.ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,7 +377,7 @@ class GaussianPotentialOutcomes(TwoArms):
         numbers = {name: _noise(getattr(self, name), name, (count,), zero_N_D) for name in ("noise0", "noise1")}
         for name in ("mean0", "mean1"):
             value = _finite(as_tensor(getattr(self, name), name), name).double().to(zero_N_D.device)
-            numbers[name] = torch.broadcast_to(value, (count,))
+            numbers[name] = _widened(value, name, (count,))
         self._set(
             features0_N_D=zero_N_D,
             features1_N_D=one_N_D,
@@ -377,6 +400,7 @@ class GaussianPotentialOutcomes(TwoArms):
         >>> GaussianPotentialOutcomes.from_arms(arm, arm, [0]).effect_N.tolist()
         [0.0]
         """
+        _check_pair(control, treated, GaussianFeatures)
         if control.draws_id != treated.draws_id:
             raise ValueError("treated: it belongs to another fit than control; predict both with one fitted model")
         features = control.features_N_D, treated.features_N_D
@@ -428,6 +452,36 @@ def _by_rows(work: Callable[[slice], Tensor], belief: PotentialOutcomes | Gaussi
     return chunked(work, len(belief), 96 * first.shape[1], belief.device)
 
 
+def _check_pair(control: Belief, treated: Belief, kind: type[Belief]) -> None:
+    """Refuse arms that are no beliefs of this kind, or of other points."""
+    for name, arm in (("control", control), ("treated", treated)):
+        if not isinstance(arm, kind):
+            raise ValueError(
+                f"{name}: expected {kind.__name__}, found {type(arm).__name__}; pass arrays to the class itself, in"
+                " place of from_arms"
+            )
+    if keys_of(control.ids) != keys_of(treated.ids):
+        raise ValueError(
+            f"treated: {len(treated)} points with other ids, or in another order, than the {len(control)} of control;"
+            " predict both arms of the same points"
+        )
+
+
+def _check_draws(control: GaussianSamples | CategoricalSamples, treated: GaussianSamples | CategoricalSamples) -> None:
+    if control.draws_id != treated.draws_id or not torch.equal(control.log_weights_K, treated.log_weights_K):
+        raise ValueError("treated: its draws are others than those of control; predict both with one fitted model")
+
+
+def _widened(values: Tensor, name: str, shape: tuple[int, ...]) -> Tensor:
+    """One value for all, or one each."""
+    try:
+        return torch.broadcast_to(values, shape)
+    except RuntimeError:
+        raise ValueError(
+            f"{name}: expected shape {shape}, found {tuple(values.shape)}; pass one value or one each"
+        ) from None
+
+
 def _finite(values: Tensor, name: str) -> Tensor:
     if not bool(values.isfinite().all()):
         raise ValueError(f"{name}: found NaN or infinity; check the model's output before scoring")
@@ -436,13 +490,7 @@ def _finite(values: Tensor, name: str) -> Tensor:
 
 def _noise(values: ArrayLike, name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
     """Variances of noise, none of them negative."""
-    found = as_tensor(values, name).to(like.device)
-    try:
-        wide = torch.broadcast_to(found, shape)
-    except RuntimeError:
-        raise ValueError(
-            f"{name}: expected shape {shape}, found {tuple(found.shape)}; pass one value or one each"
-        ) from None
+    wide = _widened(as_tensor(values, name).to(like.device), name, shape)
     if not bool(((wide >= 0) & wide.isfinite()).all()):
         raise ValueError(f"{name}: variances must not be negative, nor infinite; 0 says that they are not known")
     return wide.to(torch.float64 if len(shape) == 1 else like.dtype)

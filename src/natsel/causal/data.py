@@ -16,7 +16,9 @@ treatment), `effect` = mean1 − mean0, and `propensity` P(t = 1 | x) where it i
 docs/theory/causal-bald.md; Jesson et al. 2021.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,7 +112,7 @@ def treatment_of(inputs: Any, *, both: bool = False) -> Array:
     """
     rows = by_position(inputs)
     if isinstance(rows, FrameRows):
-        return check_treatment(rows.with_columns(rows.names[-1:]).numbers()[:, 0], both=both)
+        return check_treatment(_column_of_treatments(rows, rows.names[-1]), both=both)
     table = as_numpy(inputs)
     if table.ndim != 2 or table.shape[1] < 2:
         raise ValueError(
@@ -149,17 +151,29 @@ def with_treatment(features: Any, treatment: Any) -> Any:
 
 
 def _treatment_moved_last(rows: FrameRows, name: Any) -> Any:
-    if not isinstance(name, str) or name not in rows.names:
-        shown = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+    if not isinstance(name, Hashable) or name not in rows.names:
+        shown = repr(name) if isinstance(name, str | int) else f"a {type(name).__name__}"
         raise ValueError(
             f"treatment: expected the name of a column of the data frame, found {shown}; the columns are"
             f" {', '.join(map(str, rows.names[:12]))}"
         )
     ordered = rows.with_columns((*(one for one in rows.names if one != name), name))
-    treatment_N = check_treatment(ordered.with_columns((name,)).numbers()[:, 0])
-    if hasattr(ordered.frame, "assign"):  # pandas; the other is polars
-        return ordered.frame.assign(**{name: treatment_N})
+    treatment_N = check_treatment(_column_of_treatments(rows, name))
+    if hasattr(ordered.frame, "iloc"):  # pandas; the other is polars
+        changed = ordered.frame.copy(deep=False)
+        changed[name] = treatment_N
+        return changed
     return ordered.frame.with_columns(type(ordered.frame[name])(name, treatment_N))
+
+
+def _column_of_treatments(rows: FrameRows, name: Any) -> Array:
+    column = rows.with_columns((name,))
+    try:
+        return column.numbers()[:, 0]
+    except ValueError:
+        raise ValueError(
+            f"treatment: column {name!r} holds {column.kinds[name]}, expected 0 or 1; code the two treatments so"
+        ) from None
 
 
 def examples_of(features: Any, treatment: Any, outcomes: Any) -> Examples:
@@ -170,6 +184,8 @@ def examples_of(features: Any, treatment: Any, outcomes: Any) -> Examples:
     """
     inputs = with_treatment(features, treatment)
     labels = as_numpy(outcomes)
+    if labels.ndim != 1:
+        raise ValueError(f"outcomes: expected one outcome per point, found shape {labels.shape}; pass one column")
     if len(labels) != len(inputs):
         raise ValueError(
             f"outcomes: expected one for each of {len(inputs)} points, found {len(labels)}; pass one outcome per point"
@@ -225,6 +241,7 @@ def causal_synthetic(pool: int = 10_000, validation: int = 1_000, test: int = 1_
     >>> causal_synthetic(pool=100)
     CausalData('synthetic': 100 pool, 1000 validation, 1000 test)
     """
+    _check_sizes(pool=pool, validation=validation, test=test)
 
     def part(name: str, count: int) -> Examples:
         generator = np.random.default_rng(derive(seed, "causal-synthetic", name))
@@ -233,6 +250,12 @@ def causal_synthetic(pool: int = 10_000, validation: int = 1_000, test: int = 1_
         return Examples(np.stack([x_N, treatment_N], axis=1, dtype=np.float32), outcome_N, masks=masks)
 
     return CausalData("synthetic", part("pool", pool), part("validation", validation), part("test", test))
+
+
+def _check_sizes(**sizes: Any) -> None:
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"{name}: expected a whole number of points from 1 on, found {size!r}; name how many")
 
 
 def _simulated(x_N: Array, noise: float, generator: np.random.Generator) -> tuple[Array, Array, dict[str, Array]]:
@@ -307,9 +330,10 @@ def causal_mnist(
     Traceback (most recent call last):
     ValueError: edge: expected a number above 0, found 0; 2 is usual
     """
-    if not edge > 0:
+    _check_sizes(pool=pool, validation=validation, test=test)
+    if not 0 < edge < np.inf:
         raise ValueError(f"edge: expected a number above 0, found {edge:g}; 2 is usual")
-    if not noise >= 0:
+    if not 0 <= noise < np.inf:
         raise ValueError(f"noise: expected a deviation of at least 0, found {noise:g}; 1 is usual")
     mnist = load("mnist", folder=folder)
     intensity = {name: one.inputs.mean((1, 2)) for name, one in (("train", mnist.train), ("test", mnist.test))}

@@ -5,23 +5,30 @@
 
 φ has spectral norm: it keeps points apart that are apart, so that the process is unsure far from its labels. Inducing
 points are inputs: they go through φ as data do, and stay among the data while φ moves. They start at centres of the
-labelled inputs, half of them with the treatment; ℓ starts at the mean distance of features. Covariates are
-standardised, s² and the noise trained as logarithms, so that units of inputs and outcomes do not matter.
+labelled inputs, half of them with the treatment; ℓ starts at the mean distance of features. Covariates and outcomes
+are standardised, so that their units do not matter, and s² and the noise are trained as logarithms.
 docs/theory/causal-bald.md, 6; van Amersfoort et al. 2021 (DUE).
 """
 
 from collections.abc import Callable
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.causal.data import treatment_of
+from natsel.data.examples import Examples
 from natsel.models.networks.plain_networks import resffn
-from natsel.models.processes.gpytorch_process import GPyTorch
+from natsel.models.processes.gpytorch_process import GPyTorch, Make
+from natsel.models.protocol import Progress
+from natsel.models.rows import Array, numbers_of
 
 _FEW = 1000  # points whose distances decide where ℓ starts
-_JITTER = 1e-6  # of the variance of labels
+_JITTER = 1e-6
+_CONSTANT = 1e-8  # a deviation below this share of the largest outcome is rounding
 
 
 def deep_kernel(
@@ -38,7 +45,7 @@ def deep_kernel(
 
         model = natsel.causal.SLearner(natsel.causal.deep_kernel(inducing=50))
     """
-    if isinstance(inducing, bool) or not isinstance(inducing, int) or inducing < 1:
+    if isinstance(inducing, bool) or not isinstance(inducing, Integral) or inducing < 1:
         raise ValueError(f"inducing: expected a whole number from 1 on, found {inducing!r}; 100 are usual")
     if extractor is not None and (isinstance(extractor, nn.Module) or not callable(extractor)):
         raise ValueError(
@@ -49,12 +56,54 @@ def deep_kernel(
     def make(inputs_N_D: Tensor, labels_N: Tensor) -> tuple[Any, Any]:
         columns = inputs_N_D.shape[1] - 1
         network = (extractor or (lambda: resffn(columns, 1, 3, 100, spectral=0.95)[:-1]))()
-        return _process(network.double(), inputs_N_D, labels_N, inducing)
+        if not isinstance(network, nn.Module):
+            raise ValueError(f"extractor: expected a function that makes a network, it made {type(network).__name__}")
+        return _process(network.double(), inputs_N_D, int(inducing))
 
-    return GPyTorch(make, steps=steps, learning_rate=learning_rate)
+    return _DeepKernel(make, steps=steps, learning_rate=learning_rate)
 
 
-def _process(network: nn.Module, inputs_N_D: Tensor, labels_N: Tensor, inducing: int) -> tuple[Any, Any]:
+class _DeepKernel(GPyTorch):
+    """The process learns standardised outcomes; what is believed is in the units of the outcomes."""
+
+    kind = "deep-kernel"
+    reads_treatment: ClassVar[bool] = True
+
+    def __init__(self, make: Make, *, steps: int, learning_rate: float) -> None:
+        super().__init__(make, steps=steps, learning_rate=learning_rate)
+        self._level, self._scale = 0.0, 1.0
+
+    def fit(
+        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
+    ) -> Self:
+        """Make a process and train it; `seed` decides what it starts from."""
+        treatment_of(labelled.inputs)
+        labels_N = numbers_of(labelled.labels)
+        self._level, spread = float(labels_N.mean()), float(labels_N.std())
+        self._scale = spread if spread > _CONSTANT * float(abs(labels_N).max()) else 1.0
+        standard_N = (labels_N - self._level) / self._scale
+        super().fit(Examples(labelled.inputs, standard_N), seed=seed, progress=progress)
+        assert self._fit_id is not None
+        self._fit_id = (*self._fit_id, np.array([self._level, self._scale]))
+        return self
+
+    def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
+        """What labels are expected, one row per input."""
+        found = super().predictive(inputs)
+        assert isinstance(found, GaussianSamples)  # of numbers
+        return GaussianSamples(self._level + self._scale * found.mean_N_K, self._scale**2 * found.variance_N_K)
+
+    def _joint_belief(self, rows_N_D: Array) -> Belief:
+        found = super()._joint_belief(rows_N_D)
+        assert isinstance(found, GaussianFeatures)
+        mean_N = self._level + self._scale * found.mean_N
+        return GaussianFeatures(
+            self._scale * found.features_N_D, self._scale**2 * found.noise_N, found.draws_id, found.ids, mean_N
+        )
+
+
+def _process(network: nn.Module, inputs_N_D: Tensor, inducing: int) -> tuple[Any, Any]:
+    """Of standardised labels: their mean is 0, and their variance 1."""
     from gpytorch.constraints import Positive
     from gpytorch.distributions import MultivariateNormal
     from gpytorch.kernels import RBFKernel, ScaleKernel
@@ -66,7 +115,6 @@ def _process(network: nn.Module, inputs_N_D: Tensor, labels_N: Tensor, inducing:
     middle_D[-1], spread_D[-1] = 0.0, 1.0  # the treatment stays as it is
     spread_D[spread_D == 0] = 1.0
     logarithm = {"transform": torch.exp, "inv_transform": torch.log}
-    level, variance = float(labels_N.mean()), float(labels_N.var(correction=0)) or 1.0
 
     rows_N_D = (inputs_N_D - middle_D) / spread_D
 
@@ -81,21 +129,20 @@ def _process(network: nn.Module, inputs_N_D: Tensor, labels_N: Tensor, inducing:
     class DeepKernelProcess(ApproximateGP):  # type: ignore[misc]  # GPyTorch has no types
         def __init__(self) -> None:
             values = CholeskyVariationalDistribution(len(start_m_D))
-            super().__init__(VariationalStrategy(self, start_m_D, values, jitter_val=_JITTER * variance))
+            super().__init__(VariationalStrategy(self, start_m_D, values, jitter_val=_JITTER))
             self.network = network
             self.kernel = ScaleKernel(RBFKernel(), outputscale_constraint=Positive(**logarithm)).double()
-            self.kernel.outputscale = variance
+            self.kernel.outputscale = 1.0
             self.kernel.base_kernel.lengthscale = float(distances.mean()) if bool((distances > 0).any()) else 1.0
 
         def __call__(self, inputs_N_D: Tensor, **options: Any) -> Any:
             return super().__call__((inputs_N_D - middle_D) / spread_D, **options)
 
         def forward(self, rows_N_D: Tensor) -> Any:
-            mean_N = rows_N_D.new_full((len(rows_N_D),), level)
-            return MultivariateNormal(mean_N, self.kernel(features(rows_N_D)))
+            return MultivariateNormal(rows_N_D.new_zeros(len(rows_N_D)), self.kernel(features(rows_N_D)))
 
     likelihood = GaussianLikelihood(noise_constraint=Positive(**logarithm)).double()
-    likelihood.noise = 0.1 * variance
+    likelihood.noise = 0.1
     return DeepKernelProcess(), likelihood
 
 

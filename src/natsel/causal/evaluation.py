@@ -12,6 +12,7 @@ docs/theory/causal-bald.md; Hill 2011; Shalit et al. 2017.
 
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ def pehe(effect_N: Any, true_effect_N: Any, outcome_scale: float = 1.0) -> float
     >>> pehe([1.0, 3.0], [1.0, 1.0])  # √2
     1.414213562373095...
     """
-    if not outcome_scale > 0:
+    scale: Any = outcome_scale
+    if not isinstance(scale, Real) or not 0 < float(scale) < np.inf:
         raise ValueError(
             f"outcome_scale: expected a deviation above 0, found {outcome_scale}; 1 leaves effects as they are"
         )
@@ -111,6 +113,8 @@ def overlap_of(
     propensity_N, _ = _numbers(propensity_N=_probabilities(propensity_N, "propensity_N"), inputs=treatment_N)
     treated_N = treatment_N == 1
     features = table_N_D[:, :-1].T
+    if not np.isfinite(features).all():
+        raise ValueError("inputs: found NaN or infinity among the features; fill gaps in, or leave these points out")
     distance = float("nan")
     if 0 < treated_N.sum() < len(treated_N):
         distance = float(np.mean([wasserstein_distance(x_N[treated_N], x_N[~treated_N]) for x_N in features]))
@@ -164,7 +168,7 @@ def _entropy_share(counts_B: Array) -> float:
 
 def _numbers(**columns: Any) -> list[Array]:
     """Columns as float64, refused where they are no numbers, hold NaN or differ in length."""
-    read = {name: as_numpy(column).astype(np.float64) for name, column in columns.items()}
+    read = {name: _as_numbers(column, name) for name, column in columns.items()}
     last, count = list(read.items())[-1]
     for name, column in read.items():
         if column.ndim != 1 or not len(column):
@@ -176,3 +180,15 @@ def _numbers(**columns: Any) -> list[Array]:
         if not np.isfinite(column).all():
             raise ValueError(f"{name}: found NaN or infinity; look for missing values or a diverged model")
     return list(read.values())
+
+
+def _as_numbers(column: Any, name: str) -> Array:
+    """A column as float64, refused where it holds anything but real numbers."""
+    remedy = "pass belief.effect_N" if hasattr(column, "effect_N") else "pass one number per point"
+    try:
+        found = as_numpy(column)
+        if found.dtype.kind in "biufO":
+            return found.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name}: expected real numbers, found {type(column).__name__} of something else; {remedy}")

@@ -11,6 +11,7 @@ docs/theory/causal-bald.md; Künzel et al. 2019 (the names S and T), Jesson et a
 """
 
 import copy
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.beliefs.potential_outcomes import YES_OR_NO, GaussianPotentialOutcomes, PotentialOutcomes
+from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, YesOrNoOutcomes
 from natsel.causal.arms import both_arms, covariates_of
 from natsel.causal.data import treatment_of
 from natsel.data.examples import Examples
@@ -28,10 +29,11 @@ from natsel.data.frames import joined
 from natsel.models.adapter import ModelAdapter
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
-from natsel.models.rows import Array
 from natsel.seeds import derive
 
 Outcomes = PotentialOutcomes | GaussianPotentialOutcomes
+_NO_AND_YES = ("no", "yes"), ("false", "true")
+
 PropensityFunction = Callable[[Any], Any]
 """Inputs [x, t] → P(T=1|x), one number per point: a fitted `Propensity`, or any function."""
 
@@ -78,7 +80,7 @@ class _OutcomeModel(ABC):
         if isinstance(control, GaussianSamples) and isinstance(treated, GaussianSamples):
             return PotentialOutcomes.from_arms(control, treated, treatment_N, propensity_N)
         if isinstance(control, CategoricalSamples) and isinstance(treated, CategoricalSamples):
-            return _yes_or_no(control, treated, treatment_N, propensity_N)
+            return YesOrNoOutcomes.from_arms(control, treated, treatment_N, propensity_N)
         raise ValueError(
             f"model: it gave {type(control).__name__}, of which no effect can be read; use a model of numbers with"
             " draws (a forest, Ensemble, Dropout, any regressor) or a Gaussian process"
@@ -118,7 +120,7 @@ class SLearner(_OutcomeModel):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit the model afresh. One arm may have no labels yet: the model then says of it what it says of the other."""
-        treatment_of(labelled.inputs)
+        treatment_of(_checked(labelled).inputs)
         self._adapters[0].fit(labelled, validation, seed=seed, progress=progress)
         return self
 
@@ -157,6 +159,7 @@ class TLearner(_OutcomeModel):
 
     def __init__(self, model: Any, *, propensity: PropensityFunction | None = None) -> None:
         super().__init__(propensity)
+        _refuse_models_of_both_arms(model)
         # Copies of the whole: of a model that holds another, a shallow one would let both arms share that.
         self._adapters = tuple(ModelAdapter(copy.deepcopy(model)) for _ in range(2))
         self.model = self._adapters[0].model
@@ -165,7 +168,7 @@ class TLearner(_OutcomeModel):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit both models afresh, each to the labels of its arm."""
-        arms = [_of_arm(labelled, arm) for arm in (0, 1)]
+        arms = [_of_arm(_checked(labelled), arm) for arm in (0, 1)]
         for arm, examples in enumerate(arms):
             if len(examples) == 0:
                 raise ValueError(
@@ -183,9 +186,7 @@ class TLearner(_OutcomeModel):
 
     def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: the outcome of the treatment that each point received."""
-        belief = self.believe(inputs, progress=progress)
-        yes_or_no = isinstance(belief, PotentialOutcomes) and belief.outcome == YES_OR_NO
-        return belief.class_draws() if yes_or_no else belief.observed()  # type: ignore[union-attr]
+        return self.believe(inputs, progress=progress).observed()
 
     @property
     def weights(self) -> Callable[[], dict[str, Tensor]]:
@@ -227,6 +228,35 @@ class TLearner(_OutcomeModel):
         return tuple(arm._trusted(draws_id=draws_id) for arm in (control, treated))  # type: ignore[return-value]
 
 
+def _checked(labelled: Any) -> Examples:
+    """The examples; with a warning where nothing but the alphabet says which of two outcomes an effect is on."""
+    if not isinstance(labelled, Examples):
+        raise ValueError(
+            f"labelled: expected natsel.Examples, found {type(labelled).__name__}; pass natsel.Examples(inputs, labels)"
+        )
+    names = labelled.classes
+    if len(names) == 2 and tuple(name.lower() for name in names) not in _NO_AND_YES and names[0] < names[1]:
+        warnings.warn(
+            f"labels: outcomes are {names[0]} and {names[1]}, in the order of the alphabet; effects are on the"
+            f" probability of {names[1]!r}. Pass classes= in another order to turn them, or number outcomes 0 and 1",
+            stacklevel=3,
+        )
+    return labelled
+
+
+def _refuse_models_of_both_arms(model: Any) -> None:
+    """Raise where a model takes its last column for the treatment: for one arm that would be a covariate."""
+    parts = [model, getattr(model, "estimator", None)]
+    for part in list(parts):
+        parts += part.get_params(deep=True).values() if hasattr(part, "get_params") else ()
+    reader = next((part for part in parts if getattr(part, "reads_treatment", False)), None)
+    if reader is not None:
+        raise ValueError(
+            f"model: {type(reader).__name__.lstrip('_')} takes the last column for the treatment, and TLearner shows"
+            " each arm its covariates alone; use SLearner, or a model that knows nothing of treatments"
+        )
+
+
 def _of_arm(examples: Examples, arm: int) -> Examples:
     """The covariates and labels of the examples of one arm."""
     chosen_N = np.flatnonzero(treatment_of(examples.inputs) == arm)
@@ -248,26 +278,4 @@ def _side_by_side(
     return (
         GaussianFeatures(zero_N_D, control.noise_N, draws_id, control.ids, control.mean_N),
         GaussianFeatures(one_N_D, treated.noise_N, draws_id, treated.ids, treated.mean_N),
-    )
-
-
-def _yes_or_no(
-    control: CategoricalSamples, treated: CategoricalSamples, treatment_N: Array, propensity_N: Any
-) -> PotentialOutcomes:
-    """Draws of the probability of class 1 in both arms."""
-    classes = control.log_probs_N_K_C.shape[2], treated.log_probs_N_K_C.shape[2]
-    if classes != (2, 2):
-        raise ValueError(
-            f"labels: outcomes are numbers, or yes and no; found {max(classes)} classes; number two classes 0 and 1, or"
-            " use a regressor"
-        )
-    zero_N_K, one_N_K = (arm.log_probs_N_K_C[..., 1].exp().clamp_max(1.0) for arm in (control, treated))
-    return PotentialOutcomes(
-        *(zero_N_K, one_N_K, treatment_N, propensity_N),
-        variance0_N_K=zero_N_K * (1 - zero_N_K),
-        variance1_N_K=one_N_K * (1 - one_N_K),
-        log_weights_K=control.log_weights_K,
-        draws_id=control.draws_id,
-        ids=control.ids,
-        outcome=YES_OR_NO,
     )

@@ -6,7 +6,8 @@
 without effect. The variance of the effect before any label is 2 · scale · (1 − shared).  docs/theory/causal-bald.md.
 """
 
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Hyperparameter, Kernel, NormalizedKernelMixin
@@ -24,10 +25,19 @@ def two_arm_kernel(length_scale: float | Array = 1.0, shared: float = 0.3, scale
     >>> two_arm_kernel(0.7)(np.array([[0.0, 0.0], [0.0, 1.0]])).round(1).tolist()
     [[9.0, 2.7], [2.7, 9.0]]
     """
+    for name, value in (("shared", shared), ("scale", scale)):
+        if not isinstance(value, Real):
+            raise ValueError(f"{name}: expected a number, found {type(value).__name__}; 0.3 and 9 are usual")
+    try:
+        lengths = np.asarray(length_scale, dtype=np.float64)
+    except (TypeError, ValueError):
+        lengths = np.array(np.nan)
     if not 0 <= shared <= 1:
         raise ValueError(f"shared: expected a correlation from 0 to 1, found {shared}; 0.3 is usual")
-    if not (np.all(np.asarray(length_scale) > 0) and scale > 0):
-        raise ValueError(f"length_scale, scale: must be greater than 0, found {length_scale} and {scale}")
+    if not (np.all((lengths > 0) & (lengths < np.inf)) and 0 < scale < np.inf):
+        raise ValueError(
+            f"length_scale, scale: expected numbers above 0, found {length_scale} and {scale}; 1 and 9 are usual"
+        )
     arms = SharedArms(shared, "fixed" if shared == 0 else _BOUNDS)  # a fit searches in the logarithm
     return ConstantKernel(scale) * CovariateRBF(length_scale) * arms
 
@@ -39,7 +49,14 @@ class CovariateRBF(RBF):  # type: ignore[misc]  # scikit-learn has no types
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
+    reads_treatment: ClassVar[bool] = True
+
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
+        if np.ndim(self.length_scale) and len(self.length_scale) != X.shape[1] - 1:
+            raise ValueError(
+                f"length_scale: expected one for each of {X.shape[1] - 1} covariates, found {len(self.length_scale)};"
+                " pass one number for all, or one each"
+            )
         return super().__call__(X[:, :-1], None if Y is None else Y[:, :-1], eval_gradient)
 
 
@@ -49,6 +66,8 @@ class SharedArms(NormalizedKernelMixin, Kernel):  # type: ignore[misc]
     >>> SharedArms(0.3)(np.array([[5.0, 0.0], [7.0, 1.0]])).tolist()
     [[1.0, 0.3], [0.3, 1.0]]
     """
+
+    reads_treatment: ClassVar[bool] = True
 
     def __init__(self, shared: float = 0.3, shared_bounds: tuple[float, float] | str = _BOUNDS) -> None:
         self.shared, self.shared_bounds = shared, shared_bounds

@@ -7,6 +7,8 @@ The heads share the trunk, so that draws of both arms go together; what they sha
 labels.  docs/theory/causal-bald.md; Shalit, Johansson and Sontag 2017 (TARNet).
 """
 
+from numbers import Integral
+
 import torch
 from torch import Tensor, nn
 
@@ -44,11 +46,16 @@ def tarnet(
     >>> tarnet(25)(torch.zeros(4, 26)).shape
     torch.Size([4, 1])
     """
-    if features < 1 or hidden < 1 or depth < 2:
+    sizes = features, hidden, depth
+    if not all(isinstance(size, Integral) for size in sizes) or features < 1 or hidden < 1 or depth < 2:
         raise ValueError(
-            f"features, hidden, depth: must be at least 1, 1 and 2, found {features}, {hidden} and {depth}; 200 hidden"
-            " units and a depth of 3 are usual"
+            f"features, hidden, depth: expected whole numbers, at least 1, 1 and 2, found {features}, {hidden} and"
+            f" {depth}; 200 hidden units and a depth of 3 are usual"
         )
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout: expected a share from 0 to below 1, found {dropout}; 0.1 is usual")
+    if trunk is not None and not isinstance(trunk, nn.Module):
+        raise ValueError(f"trunk: expected a network, found {type(trunk).__name__}; pass a torch module")
     if trunk is not None and (dropout or spectral is not None):
         raise ValueError("trunk: dropout and spectral are those of the usual trunk; put them into yours")
     # Without its last layer, which would be that of classes.

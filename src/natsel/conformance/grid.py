@@ -32,6 +32,7 @@ from natsel.beliefs import (
     IndependentSamples,
     PotentialOutcomes,
     Targets,
+    YesOrNoOutcomes,
 )
 from natsel.beliefs.base import kinds
 from natsel.beliefs.two_models import TwoModels
@@ -193,6 +194,24 @@ def outcomes_certain(arrays: Arrays) -> Arrays:
     return found
 
 
+def yes_or_no(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    drawn = outcomes(rng, points, draws, classes)
+    names = ("mean0_N_K", "mean1_N_K")
+    probs = {name: 1 / (1 + np.exp(2.5 - drawn[name])) for name in names}
+    return probs | {name: drawn[name] for name in ("treatment_N", "propensity_N")}
+
+
+def yes_or_no_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return rng.integers(0, 2, size=len(arrays["treatment_N"]))
+
+
+def yes_or_no_certain(arrays: Arrays) -> Arrays:
+    found = {name: array.copy() for name, array in arrays.items()}
+    found["mean0_N_K"][0], found["mean1_N_K"][0] = 0.0, 1.0
+    found["treatment_N"][0], found["propensity_N"][0] = 0, 0.0
+    return found
+
+
 def outcome_features(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
     drawn = outcomes(rng, points, draws, classes)
     return {
@@ -274,6 +293,7 @@ MAKERS |= {
     FeatureDensity: Maker(densities, densities_labels, densities_certain),
     ExampleLosses: Maker(example_losses, densities_labels, example_losses_certain),
     PotentialOutcomes: Maker(outcomes, outcomes_labels, outcomes_certain),
+    YesOrNoOutcomes: Maker(yes_or_no, yes_or_no_labels, yes_or_no_certain),
     GaussianPotentialOutcomes: Maker(outcome_features, outcome_features_labels, outcome_features_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),

@@ -22,6 +22,7 @@ from natsel.beliefs import (
     GaussianSamples,
     IndependentSamples,
     PotentialOutcomes,
+    YesOrNoOutcomes,
 )
 from natsel.beliefs.two_models import TwoModels
 from natsel.conformance import REFERENCES, SET_REFERENCES, reference
@@ -471,7 +472,7 @@ _ARM_SCORES: dict[str, Callable[[Pool], np.ndarray]] = {
     "ln P(T=t'|x)": lambda pool: np.log(other_treatment(pool) + _LEAST),
 }
 for _quantity, _score in _ARM_SCORES.items():
-    for _kind in (PotentialOutcomes, GaussianPotentialOutcomes):
+    for _kind in (PotentialOutcomes, YesOrNoOutcomes, GaussianPotentialOutcomes):
         reference(_quantity, _kind)(_score)
 
 
@@ -496,9 +497,17 @@ def _(pool: Pool) -> np.ndarray:
     return sign_errors(found["mean1_N_K"] - found["mean0_N_K"], noise_N_K, pool.weights_K)
 
 
+@reference("I[sign error;W|x]", YesOrNoOutcomes)
+def _(pool: Pool) -> np.ndarray:
+    zero_N_K, one_N_K = pool.arrays["mean0_N_K"], pool.arrays["mean1_N_K"]
+    noise_N_K = zero_N_K * (1 - zero_N_K) + one_N_K * (1 - one_N_K)
+    return sign_errors(one_N_K - zero_N_K, noise_N_K, pool.weights_K)
+
+
 @reference("I[sign error;W|x]", GaussianPotentialOutcomes)
 def _(pool: Pool) -> np.ndarray:
     found = pool.arrays
-    node_K = norm.ppf((np.arange(512) + 0.5) / 512)
+    node_K = np.linspace(-9, 9, 400_001)  # the kink at 0 costs the square of a step
     effect_N_K = (found["mean1"] - found["mean0"])[:, None] + np.sqrt(np.maximum(arms(pool)[2], 0))[:, None] * node_K
-    return sign_errors(effect_N_K, (found["noise0"] + found["noise1"])[:, None], np.full(512, 1 / 512))
+    weights_K = norm.pdf(node_K) * (node_K[1] - node_K[0])
+    return sign_errors(effect_N_K, (found["noise0"] + found["noise1"])[:, None], weights_K)

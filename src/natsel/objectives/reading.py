@@ -279,7 +279,7 @@ def read_and_warn(
         try:
             seen, there = _viewed(belief, context, found.views)
         except NoView as reason:
-            refusal = reason
+            refusal = refusal or reason  # of the nearest route
             continue
         if there.given is not None and found.reading.facts.conditions:
             seen, there = _conditioned(seen, there, there.given.belief)

@@ -12,6 +12,7 @@ docs/theory/epig-jepig.md, 6.
 """
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -56,6 +57,9 @@ class GPyTorch(JointProcess):
         for name, value, least in (("steps", steps, 0), ("draws", draws, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name}: expected a whole number from {least} on, found {value!r}")
+        rate: Any = learning_rate
+        if not isinstance(rate, Real) or not 0 < float(rate) < float("inf"):
+            raise ValueError(f"learning_rate: expected a number above 0, found {learning_rate!r}; 0.05 is usual")
         self.make, self.steps, self.learning_rate, self.draws = make, steps, learning_rate, draws
         self.process: Any = None
         self.likelihood: Any = None

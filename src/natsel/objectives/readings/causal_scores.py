@@ -3,17 +3,20 @@
     I[Y_t; τ] = −½ ln(1 − r²),   r² = Cov(μ_t, τ)² / (V[τ] (V[μ_t] + noise))        jointly Gaussian
     sign error: h(E γ) − E h(γ),  γ_ω = Φ(−|τ_ω| / √(noise⁰ + noise¹)),  h(q) = −q ln q − (1 − q) ln(1 − q)
 
-With draws, expectations are means over draws. Where both arms are jointly Gaussian, τ ~ N(mean, V[τ]) and they are
-means over its quantiles: γ has a kink at 0, which polynomials do not follow.
+With draws, expectations are means over draws. Where both arms are jointly Gaussian, τ ~ N(mean, V[τ]), and they are
+integrals over τ < 0 and over τ > 0, as γ has a kink at 0: each by Gauss-Legendre over the range in which neither γ nor
+the density of τ vanishes, so that it does not matter which of the two is narrow.
 docs/theory/causal-bald.md, 3 and 4; Jesson et al. 2021; Sundin et al. 2019.
 """
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief
+from natsel.beliefs.base import NoView
 from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, TwoArms
 from natsel.memory import chunked
 from natsel.objectives.causal import (
@@ -32,7 +35,8 @@ from natsel.objectives.reading import Context, PairFacts
 from natsel.objectives.readings.pointwise import pointwise
 
 _LEAST = 1e-7  # added inside of logarithms, as published
-_NODES = 512
+_NODES = 64
+_FAR = 9.0, 12.0  # deviations from which on the density of the effect, and γ, are 0
 _OF_ARMS = PairFacts(nonnegative=False, cost="N·K")
 
 
@@ -64,14 +68,16 @@ def _effect_information(
     objective: EffectInformation, belief: GaussianPotentialOutcomes, context: Context[Belief]
 ) -> Tensor:
     moments = belief.arm_moments()
-    total_N = moments.effect_N * (moments.received_N + moments.noise_N)
-    shared_N = (moments.with_effect_N.square() / total_N).nan_to_num(0).clamp(0, 1)
+    # Two ratios, as the products over- and underflow long before they do.
+    label_N = moments.received_N + moments.noise_N
+    shared_N = (moments.with_effect_N / moments.effect_N * (moments.with_effect_N / label_N)).nan_to_num(0).clamp(0, 1)
     # An effect that is known leaves nothing to learn, whatever the rounding says.
     return torch.where(moments.effect_N > 0, -0.5 * torch.log1p(-shared_N), torch.zeros_like(shared_N))
 
 
 @pointwise(SignErrorInformation, PotentialOutcomes, PairFacts(cost="N·K"))
 def _sign_error(objective: SignErrorInformation, belief: PotentialOutcomes, context: Context[Belief]) -> Tensor:
+    _check_noise(belief.variance0_N_K, belief.variance1_N_K)
     weights_K = belief.log_weights_K.exp()
 
     def work(part: slice) -> Tensor:
@@ -86,15 +92,21 @@ def _sign_error(objective: SignErrorInformation, belief: PotentialOutcomes, cont
 def _gaussian_sign_error(
     objective: SignErrorInformation, belief: GaussianPotentialOutcomes, context: Context[Belief]
 ) -> Tensor:
-    middle_K = (torch.arange(_NODES, dtype=torch.float64, device=belief.device) + 0.5) / _NODES
-    node_K, weights_K = torch.special.ndtri(middle_K), torch.full_like(middle_K, 1 / _NODES)
     spread_N, noise_N = belief.arm_moments().effect_N.sqrt(), belief.noise0 + belief.noise1
+    _check_noise(belief.noise0, belief.noise1)
+    node_K, weight_K = (torch.from_numpy(one).to(belief.device) for one in np.polynomial.legendre.leggauss(_NODES))
 
     def work(part: slice) -> Tensor:
-        effect_n_K = belief.effect_N[part, None] + spread_N[part, None] * node_K
-        return sign_error_information(effect_n_K, noise_N[part, None], weights_K)
+        mean_n, spread_n, noise_n = (every_N[part] for every_N in (belief.effect_N, spread_N, noise_N))
+        return gaussian_sign_error_information(mean_n, spread_n, noise_n, node_K, weight_K)
 
-    return chunked(work, len(belief), 96 * _NODES, belief.device)
+    return chunked(work, len(belief), 8 * 96 * _NODES, belief.device)
+
+
+def _check_noise(*noises: Tensor) -> None:
+    """Refuse a belief without any noise; outcomes that are yes or no may have none at some points."""
+    if not any(bool((noise > 0).any()) for noise in noises):
+        raise NoView("variance0_N_K, noise0: the noise of outcomes is not known; pass it, or use mu-rho-bald")
 
 
 def sign_error_information(effect_n_K: Tensor, noise_n_K: Tensor, weights_K: Tensor) -> Tensor:
@@ -107,6 +119,31 @@ def sign_error_information(effect_n_K: Tensor, noise_n_K: Tensor, weights_K: Ten
     wrong_n_K: Tensor = torch.special.ndtr(-effect_n_K.abs() / (noise_n_K + _LEAST).sqrt())
     information_n = _entropy_of(wrong_n_K @ weights_K) - _entropy_of(wrong_n_K) @ weights_K
     return information_n.clamp(0, math.log(1.25))
+
+
+def gaussian_sign_error_information(
+    mean_n: Tensor, spread_n: Tensor, noise_n: Tensor, node_K: Tensor, weight_K: Tensor
+) -> Tensor:
+    """The same for τ ~ N(mean, spread²), by the nodes and weights of a quadrature on [−1, 1].
+
+    >>> node_K, weight_K = (torch.from_numpy(one) for one in np.polynomial.legendre.leggauss(64))
+    >>> zero_1 = torch.zeros(1, dtype=torch.float64)
+    >>> round(gaussian_sign_error_information(zero_1, zero_1 + 1, zero_1 + 1, node_K, weight_K).item(), 6)
+    0.062335
+    """
+    scale_n = (noise_n + _LEAST).sqrt()
+    wrong_n, entropy_n = torch.zeros_like(mean_n), torch.zeros_like(mean_n)
+    for side_n in (mean_n, -mean_n):  # over τ > 0, then over τ < 0, with |τ| as the variable
+        low_n = (side_n - _FAR[0] * spread_n).clamp_min(0)
+        half_n = (torch.minimum(_FAR[1] * scale_n, side_n + _FAR[0] * spread_n) - low_n).clamp_min(0) / 2
+        size_n_K = low_n[:, None] + half_n[:, None] * (1 + node_K)
+        density_n_K = torch.exp(-0.5 * ((size_n_K - side_n[:, None]) / spread_n[:, None]).square())
+        mass_n_K = half_n[:, None] * weight_K * density_n_K / (math.sqrt(2 * math.pi) * spread_n[:, None])
+        wrong_n_K = torch.special.ndtr(-size_n_K / scale_n[:, None])
+        wrong_n += (mass_n_K * wrong_n_K).sum(1)
+        entropy_n += (mass_n_K * _entropy_of(wrong_n_K)).sum(1)
+    information_n = (_entropy_of(wrong_n) - entropy_n).clamp(0, math.log(1.25))
+    return torch.where(spread_n > 0, information_n, torch.zeros_like(information_n))  # an effect that is known
 
 
 def _entropy_of(prob: Tensor) -> Tensor:
