@@ -4,6 +4,8 @@ import gc
 import importlib
 from pathlib import Path
 
+import numpy as np
+import torch
 from hypothesis import settings
 
 settings.register_profile("few", max_examples=20)  # where a test does not say how many itself
@@ -17,6 +19,12 @@ def pytest_collect_file(file_path: Path) -> None:
     """Import a module of natsel by its name before pytest reads it by its path, which would make a copy."""
     if file_path.suffix == ".py" and file_path.is_relative_to(SOURCE):
         importlib.import_module(".".join(file_path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"))
+
+
+def pytest_runtest_setup() -> None:
+    """Every test finds the same global random numbers, whatever ran before it."""
+    torch.default_generator.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002  what other libraries draw from
 
 
 def pytest_collection_finish() -> None:
