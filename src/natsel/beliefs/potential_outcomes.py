@@ -446,6 +446,28 @@ class GaussianPotentialOutcomes(TwoArms):
         return GaussianFeatures(features_N_D, noise_N, self.draws_id, self.ids, mean_N)
 
 
+def both_outcomes(
+    control: Belief, treated: Belief, treatment: ArrayLike, propensity: ArrayLike | None = None
+) -> PotentialOutcomes | GaussianPotentialOutcomes:
+    """Both outcomes, from what a model says about each arm of the same points.
+
+    >>> arm = GaussianFeatures([[1.0]], draws_id="fit")
+    >>> type(both_outcomes(arm, arm, [0])).__name__
+    'GaussianPotentialOutcomes'
+    """
+    rest = treatment, propensity
+    if isinstance(control, GaussianFeatures) and isinstance(treated, GaussianFeatures):
+        return GaussianPotentialOutcomes.from_arms(control, treated, *rest)
+    if isinstance(control, GaussianSamples) and isinstance(treated, GaussianSamples):
+        return PotentialOutcomes.from_arms(control, treated, *rest)
+    if isinstance(control, CategoricalSamples) and isinstance(treated, CategoricalSamples):
+        return YesOrNoOutcomes.from_arms(control, treated, *rest)
+    raise ValueError(
+        f"model: it gave {type(control).__name__}, of which no effect can be read; use a model of numbers with draws (a"
+        " forest, Ensemble, Dropout, any regressor) or a Gaussian process"
+    )
+
+
 def _by_rows(work: Callable[[slice], Tensor], belief: PotentialOutcomes | GaussianPotentialOutcomes) -> Tensor:
     """In chunks that keep to the memory budget."""
     first = belief.mean0_N_K if isinstance(belief, PotentialOutcomes) else belief.features0_N_D

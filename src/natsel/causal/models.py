@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, YesOrNoOutcomes
+from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, both_outcomes
 from natsel.causal.arms import both_arms, covariates_of
 from natsel.causal.data import treatment_of
 from natsel.data.examples import Examples
@@ -75,16 +75,7 @@ class _OutcomeModel(ABC):
         treatment_N = treatment_of(inputs)
         propensity_N = None if self.propensity is None else self.propensity(inputs)
         control, treated = self._arms(inputs, progress)
-        if isinstance(control, GaussianFeatures) and isinstance(treated, GaussianFeatures):
-            return GaussianPotentialOutcomes.from_arms(control, treated, treatment_N, propensity_N)
-        if isinstance(control, GaussianSamples) and isinstance(treated, GaussianSamples):
-            return PotentialOutcomes.from_arms(control, treated, treatment_N, propensity_N)
-        if isinstance(control, CategoricalSamples) and isinstance(treated, CategoricalSamples):
-            return YesOrNoOutcomes.from_arms(control, treated, treatment_N, propensity_N)
-        raise ValueError(
-            f"model: it gave {type(control).__name__}, of which no effect can be read; use a model of numbers with"
-            " draws (a forest, Ensemble, Dropout, any regressor) or a Gaussian process"
-        )
+        return both_outcomes(control, treated, treatment_N, propensity_N)
 
     def believe_together(
         self, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
