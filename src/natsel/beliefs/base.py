@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +38,10 @@ class BeliefView:
     """The view of a belief; raises NoView where there is none."""
     approximation: str = ""
     """What is lost on the way, as a sentence for the user; empty where nothing is."""
+
+    def of(self, belief: "Belief") -> "Belief":
+        """The view of a belief in which points may be there twice, as after draws with replacement."""
+        return self.make(belief._trusted(ids=np.arange(len(belief))))._trusted(ids=belief.ids)
 
 
 class Belief:
@@ -229,7 +234,7 @@ def seen_as(belief: Belief, kind: type[Seen]) -> Seen | None:
             return found
         for view in found.views():
             with suppress(NoView):
-                ahead += [] if view.approximation else [view.make(found)]
+                ahead += [] if view.approximation else [view.of(found)]
     return None
 
 

@@ -132,6 +132,8 @@ def test_ties_go_to_the_lower_position_or_to_chance(case, device):
         belief = flat.belief(device)
         scores_N = case.score(flat, belief)
         if case.stochastic:
+            if name != "copies" and float(scores_N.max() - scores_N.median()) > 3:
+                continue  # such pools do not flatten every score, and a point far ahead may be all that is drawn
             batches = {tuple(case.select(flat, belief=belief, seed=seed)) for seed in range(12)}
             assert len(batches) > 1, f"{name}: twelve seeds gave the same batch {batches}"
         elif case.method.search.needs & (Capability.DISTANCES | Capability.VECTORS):

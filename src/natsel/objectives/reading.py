@@ -372,9 +372,9 @@ def _conditioned(belief: Belief, context: Context[Belief], held: Belief) -> tupl
 def _viewed(belief: Belief, context: Context[Belief], views: tuple[BeliefView, ...]) -> tuple[Belief, Context[Belief]]:
     """A belief, its targets and the points given, seen through views."""
     for view in views:
-        belief = view.make(belief)
+        belief = view.of(belief)
         about, given = (
-            None if others is None else replace(others, belief=view.make(others.belief))
+            None if others is None else replace(others, belief=view.of(others.belief))
             for others in (context.about, context.given)
         )
         context = replace(context, about=about, given=given)

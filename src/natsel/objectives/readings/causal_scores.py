@@ -77,7 +77,8 @@ def _effect_information(
 
 @pointwise(SignErrorInformation, PotentialOutcomes, PairFacts(cost="N·K"))
 def _sign_error(objective: SignErrorInformation, belief: PotentialOutcomes, context: Context[Belief]) -> Tensor:
-    _check_noise(belief.variance0_N_K, belief.variance1_N_K)
+    if belief.label_type is float:  # the noise of yes or no is known, also where there is none
+        _check_noise(belief.variance0_N_K, belief.variance1_N_K)
     weights_K = belief.log_weights_K.exp()
 
     def work(part: slice) -> Tensor:
@@ -104,7 +105,7 @@ def _gaussian_sign_error(
 
 
 def _check_noise(*noises: Tensor) -> None:
-    """Refuse a belief without any noise; outcomes that are yes or no may have none at some points."""
+    """Refuse a belief without any noise."""
     if not any(bool((noise > 0).any()) for noise in noises):
         raise NoView("variance0_N_K, noise0: the noise of outcomes is not known; pass it, or use mu-rho-bald")
 
