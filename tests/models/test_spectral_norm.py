@@ -145,8 +145,8 @@ def test_training_keeps_the_norm_of_layers_that_learn_their_sizes_there():
     examples = Examples(rng.random((40, 8, 8)), rng.integers(2, size=40))
     module = spectrally_normalised(network(), 0.5, iterations=2)
     train(module, examples, training=Training(max_epochs=2, learning_rate=0.01, epoch_samples=200), device="cpu")
-    assert 0.4 < operator_norm(module[0], (8, 8)) < 0.5 * 1.02
-    assert 0.4 < operator_norm(module[2]) < 0.5 * 1.02
+    assert 0.4 < operator_norm(module[0], (8, 8)) < 0.5 * 1.05
+    assert 0.4 < operator_norm(module[2]) < 0.5 * 1.05
 
 
 def test_networks_that_learn_side_by_side_have_norms_of_their_own():
