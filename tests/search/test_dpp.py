@@ -184,3 +184,19 @@ def test_select_on_gaussian_features():
     largest = log_symmetric(torch.linalg.eigvalsh(white.T @ white).log(), 5)[-1, 5]
     expected = float(torch.logdet(chosen @ chosen.T) - largest) - math.lgamma(6)
     assert selection.log_prob == pytest.approx(expected, rel=1e-9)
+
+
+def test_what_lies_in_the_span_of_points_given_has_no_volume():
+    row_N_D = torch.randn(7, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    pool, held = natsel.GaussianFeatures(row_N_D[:5]), natsel.GaussianFeatures(row_N_D[[5, 6, 5]])  # one twice
+    method = natsel.Method(natsel.Distance(), KDPP())
+    left_N_N = row_N_D[:5] @ row_N_D[:5].T
+    across_N_2 = row_N_D[:5] @ row_N_D[5:].T
+    left_N_N -= across_N_2 @ torch.linalg.solve(row_N_D[5:] @ row_N_D[5:].T, across_N_2.T)
+    value_N = torch.linalg.eigvalsh(left_N_N)
+    volumes = sum(value_N[i] * value_N[j] for i in range(5) for j in range(i))
+    for seed in range(4):
+        picked = natsel.select(method, pool, k=2, given=held, seed=seed)
+        pair = picked.ids.tolist()
+        expected = torch.logdet(left_N_N[pair][:, pair]) - volumes.log() - math.log(2)
+        assert picked.log_prob == pytest.approx(float(expected), rel=1e-9)

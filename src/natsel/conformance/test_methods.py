@@ -86,6 +86,8 @@ def test_excluding_what_was_not_wanted_changes_nothing(case, device):
         pytest.skip("every point has a say in how probable a set is among all sets")
     if not case.distinct:
         pytest.skip("every point has a say in where a number that is drawn falls")
+    if isinstance(case.method.search, natsel.LargestCluster):
+        pytest.skip("every point has a say in how large its cluster is")
     pool = case.pool()
     belief = pool.belief(device)
     straight = case.select(pool, belief=belief)
@@ -266,7 +268,8 @@ def test_scores_are_float64_and_the_picks_follow_them(case, device):
 def worth(case: Case, pool: Pool, belief: natsel.Belief, selection: natsel.Selection) -> float:
     """What a batch is worth: its gains, added to a state of the whole pool; where there are none, the sum of scores."""
     together = case.method.search.needs & (Capability.GAINS | Capability.VALUE)
-    if together or Capability.GAINS not in case.route.reading.offers or not case.distinct:
+    counted = selection.weights is not None or len(set(selection)) < len(selection)
+    if together or Capability.GAINS not in case.route.reading.offers or counted:
         return float(selection.scores.sum())
     plain = replace(case, method=replace(case.method, search=Greedy()))
     others = sorted(set(range(len(pool))) - set(selection))
@@ -333,10 +336,11 @@ def test_the_seed_decides_everything(case, device):
     if not case.stochastic:
         assert len(batches) == 1, f"a search that says it does not draw gave {batches}"
         return
-    assert len(batches) > 1, f"twenty seeds gave the same batch {batches}"
+    scores_N = case.score(pool, belief)
+    if float(scores_N.max() - scores_N.median()) < 3:  # a point far ahead may be all that is drawn
+        assert len(batches) > 1, f"twenty seeds gave the same batch {batches}"
     if Capability.DISTANCES in case.method.search.needs and case.method.facts.units in ("similarity", "points"):
         return  # such searches follow lengths, and these scores do not
-    scores_N = case.score(pool, belief)
     found = torch.cat([selection.scores for selection in selections])
     least = scores_N.mean() - 3 * scores_N.std() / len(found) ** 0.5
     assert found.mean() >= least, f"picks score {found.mean()} on average, the pool {scores_N.mean()}: bigger is better"

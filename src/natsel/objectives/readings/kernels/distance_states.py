@@ -13,6 +13,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, GaussianSamples
 from natsel.capabilities import GEOMETRY, Capability
+from natsel.information.weights.similarity import Kernel
 from natsel.objectives.distance import Distance, PoolSum
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
@@ -70,9 +71,24 @@ class DistanceState(_Places):
         return self.gradients.distances_to(positions, self.size_N, out)
 
     def kernel(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Inner products of some points with others, [n, m]."""
-        device = self.gradients.device
-        return self.gradients[rows.to(device)].between(self.gradients[columns.to(device)])
+        """Inner products of some points with others, [n, m], less what lies in the span of the points given."""
+        left, right = (self.gradients[some.to(self.gradients.device)] for some in (rows, columns))
+        found = left.between(right)
+        return found if self.held is None else found - self._in_span(left) @ self._in_span(right).T
+
+    def _in_span(self, points: Kernel) -> Tensor:
+        """Coordinates along an orthonormal basis of the span of the points given, [n, R]."""
+        assert self.held is not None
+        return points.between(self.held).double() @ self.basis_T_R
+
+    @cached_property
+    def basis_T_R(self) -> Tensor:
+        """A basis of that span, as weights of the points given."""
+        assert self.held is not None
+        value_T, vector_T_T = torch.linalg.eigh(self.held.between(self.held).double())
+        real_T = value_T > len(value_T) * torch.finfo(torch.float64).eps * value_T.abs().max()
+        basis_T_R: Tensor = vector_T_T[:, real_T] / value_T[real_T].sqrt()
+        return basis_T_R
 
 
 @serves_gradients(PoolSum, _SUM)
