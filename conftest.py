@@ -21,8 +21,17 @@ def pytest_collect_file(file_path: Path) -> None:
         importlib.import_module(".".join(file_path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"))
 
 
+def pytest_configure() -> None:
+    """What modules of tests make when they are imported is the same in every run."""
+    _seed_global_numbers()
+
+
 def pytest_runtest_setup() -> None:
     """Every test finds the same global random numbers, whatever ran before it."""
+    _seed_global_numbers()
+
+
+def _seed_global_numbers() -> None:
     torch.default_generator.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002  what other libraries draw from
 
