@@ -74,21 +74,20 @@ class DistanceState(_Places):
         """Inner products of some points with others, [n, m], less what lies in the span of the points given."""
         left, right = (self.gradients[some.to(self.gradients.device)] for some in (rows, columns))
         found = left.between(right)
-        return found if self.held is None else found - self._in_span(left) @ self._in_span(right).T
-
-    def _in_span(self, points: Kernel) -> Tensor:
-        """Coordinates along an orthonormal basis of the span of the points given, [n, R]."""
-        assert self.held is not None
-        return points.between(self.held).double() @ self.basis_T_R
+        if self.span is None:
+            return found
+        held, basis_T_R = self.span
+        left_n_R, right_m_R = (points.between(held).double() @ basis_T_R for points in (left, right))
+        return found - left_n_R @ right_m_R.T
 
     @cached_property
-    def basis_T_R(self) -> Tensor:
-        """A basis of that span, as weights of the points given."""
-        assert self.held is not None
+    def span(self) -> tuple[Kernel, Tensor] | None:
+        """The points given, and an orthonormal basis of what they span, as weights of these points [T, R]."""
+        if self.held is None:
+            return None
         value_T, vector_T_T = torch.linalg.eigh(self.held.between(self.held).double())
         real_T = value_T > len(value_T) * torch.finfo(torch.float64).eps * value_T.abs().max()
-        basis_T_R: Tensor = vector_T_T[:, real_T] / value_T[real_T].sqrt()
-        return basis_T_R
+        return self.held, vector_T_T[:, real_T] / value_T[real_T].sqrt()
 
 
 @serves_gradients(PoolSum, _SUM)
