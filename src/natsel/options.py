@@ -1,14 +1,45 @@
-"""Options of frozen values, held to the types they are declared with: one look for all searches and objectives.
+"""Arguments and options, held to the types they are declared with: one look for all that people call.
 
-Python takes any value for any field. What a wrong one does later (a comparison of text with a number, a slice by a
-float) says nothing about the option that caused it.
+Python takes any value for any argument. What a wrong one does later (a comparison of text with a number, a slice by a
+float) says nothing about the argument that caused it. What the doors of natsel hand out is therefore checked where it
+is called (`checked_door`); inside, natsel calls itself unchecked.  docs/decisions/0021
 """
 
+import collections.abc as abc
+import inspect
 import math
-from dataclasses import MISSING, Field, fields
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, wraps
+from itertools import islice
 from numbers import Integral, Real
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from types import FunctionType, NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from natsel.integers import LEAST, MOST
+
+class Number:
+    """A number, or NaN: what stands for "none" in the fields of results."""
+
+
+class Entries:
+    """What a field makes a tensor or an array of."""
+
+
+class Several:
+    """What has a length and an order."""
+
+
+Rows = Annotated[Any, Several]
+"""Inputs, one after another: an array, a tensor, a list, a data frame, a data set with a length."""
+Count = Annotated[int, 1]
+"""How many there are, at least one."""
+
+
+_SIMPLE = (int, float, bool, str, NoneType)
+_LOOKED_AT = 16  # so many entries of a sequence; the rest is for whoever reads them
+_KNOWN_AS = {"Number": "a number", "Entries": "numbers", "Several": "inputs with a length and an order", "Tensor": "a tensor", "ndarray": "an array", "Module": "a torch module", "Path": "a path"}
 
 
 def check_options(value: Any, **least: float) -> None:
@@ -25,38 +56,221 @@ def check_options(value: Any, **least: float) -> None:
     ValueError: steps: expected a whole number of at least 1, found '7'; the default is 5
     """
     for field in fields(value):
-        found, kinds = getattr(value, field.name), _kinds(field)
-        bound = least.get(field.name, -math.inf)
-        if kinds and not any(_is(found, kind, bound) for kind in kinds):
-            wanted = " or ".join(_spoken(kind, bound) for kind in kinds)
+        if _is_simple(field.type):
             default = "" if field.default is MISSING else f"; the default is {field.default!r}"
-            raise ValueError(f"{field.name}: expected {wanted}, found {found!r}{default}")
+            bound = least.get(field.name, -math.inf)
+            refuse_other_kind(getattr(value, field.name), field.type, field.name, bound, default)
 
 
-def _kinds(field: Field[Any]) -> tuple[Any, ...]:
-    """What may stand in a field; nothing where that is none of the kinds of options."""
-    declared: Any = field.type
-    kinds = get_args(declared) if get_origin(declared) in (Union, UnionType) else (declared,)
-    known = all(kind in (int, float, bool, str, NoneType) or get_origin(kind) is Literal for kind in kinds)
-    return kinds if known else ()
+def refuse_other_kind(value: Any, kind: Any, name: str, least: float = -math.inf, remedy: str = "") -> None:
+    """Raise a ValueError where a value cannot be of a kind, which is written as in an annotation.
+
+    >>> refuse_other_kind([1, "a"], tuple[int, ...] | list[int], "sizes")
+    Traceback (most recent call last):
+    ValueError: sizes: expected several whole numbers, found [1, 'a']
+    """
+    if not _is(value, kind, least):
+        shown = type(value).__name__ if hasattr(value, "shape") or len(repr(value)) > 60 else repr(value)
+        raise ValueError(f"{name}: expected {_spoken(kind, least)}, found {shown}{remedy}")
 
 
-def _is(found: Any, kind: Any, bound: float) -> bool:
-    if kind is NoneType:
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that refuses arguments of other kinds than it declares, by name, before it does anything.
+
+    >>> @checked
+    ... def scaled(by: float, times: int = 1) -> float:
+    ...     return by * times
+    >>> scaled(2.0, times=3)
+    6.0
+    >>> scaled("2")
+    Traceback (most recent call last):
+    ValueError: by: expected a number, found '2'
+    """
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        declared = _declared(function)
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            kind, default = declared.get(name, (Any, value))
+            if value is not default:
+                refuse_other_kind(value, kind, name)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def checked_names(names: dict[str, Any]) -> None:
+    """Make what a room hands out check its arguments: `checked_names(globals())` is the last line of its door."""
+    names.update({name: checked_part(value) for name, value in names.items() if not name.startswith("_")})
+
+
+def checked_part(value: Any) -> Any:
+    """A function of natsel that checks its arguments, or a class whose methods do; anything else as it is."""
+    if not str(getattr(value, "__module__", "")).startswith("natsel.") or hasattr(value, "__wrapped__"):
+        return value
+    if isinstance(value, FunctionType):
+        return checked(value)
+    if isinstance(value, type) and not issubclass(value, BaseException) and not _is_protocol(value):
+        called = {"__call__"} if hasattr(value, "get_params") else {"__call__", "__init__"}
+        for name, member in list(vars(value).items()):
+            inner = getattr(member, "__func__", member)
+            wanted = (name in called or not name.startswith("_")) and isinstance(inner, FunctionType)
+            if wanted and not hasattr(inner, "__wrapped__"):
+                made = checked(inner)
+                setattr(value, name, made if inner is member else type(member)(made))
+    return value
+
+
+@cache
+def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+    """The kind and the default of each argument. Fields of dataclasses convert what they are given, and results hold
+    NaN: arrays, and numbers that may be NaN, are left to them.
+    """
+    found, home = {}, vars(sys.modules[function.__module__])
+    are_fields = function.__name__ == "__init__" and is_dataclass(home.get(function.__qualname__.rpartition(".")[0]))
+    for parameter in inspect.signature(function).parameters.values():
+        kind = parameter.annotation
+        if isinstance(kind, str):
+            try:
+                kind = eval(kind, {**vars(abc), **vars(sys.modules["typing"]), **home})  # what is written in the source
+            except (NameError, AttributeError, TypeError):
+                continue
+        if are_fields:
+            kind = Union[tuple(map(_as_field, _parts(kind)))]
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and kind is not parameter.empty:
+            found[parameter.name] = (kind, parameter.default)
+    return found
+
+
+def _as_field(kind: Any) -> Any:
+    if getattr(get_origin(kind) or kind, "__name__", "") in ("Tensor", "ndarray"):
+        return Entries
+    return Number if kind is float else kind
+
+
+def _is_simple(kind: Any) -> bool:
+    """Whether a kind is one of options: numbers, words, truth values, or several of these."""
+    return all(part in _SIMPLE or get_origin(part) is Literal for part in _parts(kind))
+
+
+def _is_protocol(kind: type) -> bool:
+    return bool(vars(kind).get("_is_protocol"))
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _is(found: Any, kind: Any, least: float = -math.inf) -> bool:
+    """Whether a value may be meant where a kind is declared; True where that cannot be told."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_is(found, part, least) for part in inner)
+    if origin is Annotated:
+        return all(_is(found, inner[0], part) if isinstance(part, int) else _is(found, part) for part in inner[1:])
+    if origin is Literal:
+        return isinstance(found, str) and found in inner
+    if isinstance(kind, TypeVar):
+        return kind.__bound__ is None or _is(found, kind.__bound__)
+    if kind in (int, float, Number):
+        if getattr(found, "ndim", None) == 0 and not isinstance(found, Real):  # a tensor or an array of one number
+            found = found.item()
+        number = isinstance(found, Integral if kind is int else Real) and not isinstance(found, bool)
+        within = kind is Number or bool(found >= least) if number else False  # NaN is beyond any bound
+        return within and (kind is not int or LEAST <= found <= MOST)
+    if kind is bool:
+        return isinstance(found, bool) or type(found).__name__ in ("bool", "bool_")  # of NumPy too
+    if kind is None or kind is NoneType:
         return found is None
-    if get_origin(kind) is Literal:
-        return isinstance(found, str) and found in get_args(kind)
-    if kind in (bool, str):
-        return isinstance(found, kind)
-    number = isinstance(found, Integral if kind is int else Real) and not isinstance(found, bool)
-    return number and bool(found >= bound)  # NaN is beyond every bound
+    if origin is type:
+        return isinstance(found, type) and (not isinstance(inner[0], type) or issubclass(found, inner[0]))
+    if origin is abc.Callable:
+        return callable(found) and (inner[0] is ... or _takes(found, len(inner[0])))
+    if origin is None:
+        return _is_of_class(found, kind)
+    return _is_container(found, origin, inner)
 
 
-def _spoken(kind: Any, bound: float) -> str:
-    if get_origin(kind) is Literal:
-        *words, last = (repr(word) for word in get_args(kind))
+def _is_container(found: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    """The same, of sequences, mappings and what else has entries."""
+    if not isinstance(origin, type) or origin.__module__ not in ("collections.abc", "builtins"):
+        return _is_of_class(found, origin)
+    if issubclass(origin, abc.Mapping):
+        entries = islice(found.items(), _LOOKED_AT) if isinstance(found, abc.Mapping) else ()
+        return isinstance(found, abc.Mapping) and all(
+            _is(one, kind) for pair in entries for one, kind in zip(pair, inner, strict=False)
+        )
+    if isinstance(found, str | bytes | type | abc.Mapping) or not hasattr(found, "__iter__"):
+        return False
+    if hasattr(found, "ndim"):
+        return _is_array_of(found, inner)
+    if not isinstance(found, abc.Sequence):  # looked at, an iterator would be used up
+        return origin is not tuple
+    if origin is tuple and inner[-1:] != (...,):
+        return len(found) == len(inner) and all(map(_is, found, inner))
+    return all(_is(one, inner[0]) for one in found[:_LOOKED_AT]) if inner else True
+
+
+def _is_array_of(found: Any, inner: tuple[Any, ...]) -> bool:
+    """Whether an array can stand for a sequence: one of numbers or texts, or of more than one axis for several."""
+    wanted = {part for kind in inner[:1] for part in _parts(kind)}
+    if not wanted & {int, float, str} or not hasattr(found, "dtype"):
+        return bool(found.ndim) and (Any in wanted or not wanted or str(type(found).__name__) == "Tensor" or found.ndim > 1)
+    kind = getattr(found.dtype, "kind", "f" if getattr(found.dtype, "is_floating_point", False) else "i")
+    fits = (str in wanted and kind in "UOT") or (int in wanted and kind in "biu") or (float in wanted and kind in "iuf")
+    return fits and found.ndim == 1
+
+
+def _is_of_class(found: Any, kind: Any) -> bool:
+    if not isinstance(kind, type) or kind in (object, Any):
+        return True
+    if _is_protocol(kind):  # methods and properties that it lists, also those it inherits
+        listed = {name for part in kind.__mro__ if _is_protocol(part) for name in vars(part) if name[0] != "_"}
+        return all(hasattr(found, name) for name in listed)
+    if kind.__name__ == "ndarray":
+        return hasattr(found, "__array__") or isinstance(found, list | tuple)
+    if kind is Several:
+        ordered = hasattr(found, "__len__") and not isinstance(found, str | bytes | type | abc.Mapping | abc.Set)
+        return ordered and getattr(found, "ndim", 1) != 0
+    if kind is Entries:
+        return hasattr(found, "__array__") or isinstance(found, list | tuple | Real) or hasattr(found, "__dlpack__")
+    return isinstance(found, kind)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments; True for those of C, which do not say."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return not isinstance(function, type)
+    return True
+
+
+def _spoken(kind: Any, least: float = -math.inf) -> str:
+    """A kind in words."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_spoken(part, least) for part in inner))
+    if origin is Annotated:
+        return _spoken(inner[0], inner[1]) if isinstance(inner[1], int) else _spoken(inner[1])
+    if origin is Literal:
+        *words, last = (repr(word) for word in inner)
         return f"{', '.join(words)} or {last}" if words else last
-    if kind in (bool, str, NoneType):
-        return {bool: "True or False", str: "a text", NoneType: "None"}[kind]
-    above = "" if bound == -math.inf else f" of at least {bound:g}"
-    return f"a {'whole ' if kind is int else ''}number{above}"
+    if kind in (bool, str, NoneType, None):
+        return {bool: "True or False", str: "a text"}.get(kind, "None")
+    if kind in (int, float):
+        above = "" if least == -math.inf else f" of at least {least:g}"
+        return f"a {'whole ' if kind is int else ''}number{above}"
+    if origin is abc.Callable:
+        return "a function" + ("" if inner[0] is ... else f" of {len(inner[0])} arguments")
+    if isinstance(origin, type) and issubclass(origin, abc.Iterable):
+        entries = next(
+            (words for part, words in ((int, "whole numbers"), (float, "numbers"), (str, "texts")) if part in inner),
+            "entries",
+        )
+        return "a mapping" if issubclass(origin, abc.Mapping) else f"several {entries}"
+    name = getattr(origin or kind, "__name__", str(kind))
+    return _KNOWN_AS.get(name, f"a {name}")

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from natsel.options import checked_part
+
 
 def names_in_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package, for the names that its stub imports; its docstring tells of each.
@@ -38,6 +40,7 @@ def names_in_stub(package: str) -> tuple[Callable[[str], Any], Callable[[], list
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         room, original = home[name]
         value = import_module(f"{room}.{original}") if room == package else getattr(import_module(room), original)
+        value = checked_part(value)
         setattr(module, name, value)
         return value
 

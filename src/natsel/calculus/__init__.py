@@ -43,3 +43,6 @@ from natsel.calculus.predictive_joint import PredictiveJoint as PredictiveJoint
 from natsel.calculus.quantity import Quantity as Quantity
 from natsel.calculus.quantity import info as info
 from natsel.calculus.rewriting import chain as chain
+from natsel.options import checked_names
+
+checked_names(globals())

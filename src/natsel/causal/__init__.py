@@ -24,3 +24,6 @@ from natsel.causal.models import TLearner as TLearner
 from natsel.causal.propensity import Propensity as Propensity
 from natsel.causal.two_arm_kernel import two_arm_kernel as two_arm_kernel
 from natsel.causal.two_heads import tarnet as tarnet
+from natsel.options import checked_names
+
+checked_names(globals())

@@ -16,3 +16,6 @@ from natsel.choose.triage import triage as triage
 from natsel.choose.uncertainty_evaluation import Detection as Detection
 from natsel.choose.uncertainty_evaluation import UncertaintyEvaluation as UncertaintyEvaluation
 from natsel.choose.uncertainty_evaluation import evaluate_uncertainty as evaluate_uncertainty
+from natsel.options import checked_names
+
+checked_names(globals())

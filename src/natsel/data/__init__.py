@@ -99,3 +99,6 @@ from natsel.data.transforms import repeated as repeated
 from natsel.data.transforms import split as split
 from natsel.data.transforms import subsampled as subsampled
 from natsel.data.transforms import with_junk as with_junk
+from natsel.options import checked_names
+
+checked_names(globals())

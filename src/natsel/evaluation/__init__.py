@@ -74,3 +74,6 @@ from natsel.evaluation.segmentation import soft_mask as soft_mask
 from natsel.evaluation.steps_to_accuracy import steps_ratio as steps_ratio
 from natsel.evaluation.steps_to_accuracy import steps_to_accuracy as steps_to_accuracy
 from natsel.evaluation.temperature import fit_temperature as fit_temperature
+from natsel.options import checked_names
+
+checked_names(globals())

@@ -3,3 +3,6 @@
 from natsel.experiments.pruning_curve import Kept as Kept
 from natsel.experiments.pruning_curve import PruningCurve as PruningCurve
 from natsel.experiments.pruning_curve import pruning_curve as pruning_curve
+from natsel.options import checked_names
+
+checked_names(globals())

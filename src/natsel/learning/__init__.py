@@ -12,3 +12,6 @@ from natsel.learning.stopping import Stabilised as Stabilised
 from natsel.learning.stopping import TargetAccuracy as TargetAccuracy
 from natsel.learning.stopping import View as View
 from natsel.learning.target_sources import TargetInputs as TargetInputs
+from natsel.options import checked_names
+
+checked_names(globals())

@@ -72,3 +72,6 @@ from natsel.objectives.readings.pointwise import pointwise as pointwise
 from natsel.objectives.trace import TraceEIG as TraceEIG
 from natsel.objectives.trace import TraceEPIG as TraceEPIG
 from natsel.objectives.trace import TraceJEPIG as TraceJEPIG
+from natsel.options import checked_names
+
+checked_names(globals())

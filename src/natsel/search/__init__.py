@@ -1,6 +1,7 @@
 """Searches: how a batch is found on a state. Each is a frozen value; see `natsel.capabilities.Search`."""
 
 from natsel.capabilities import Capability, Search
+from natsel.options import checked_names
 from natsel.search.dpp import KDPP
 from natsel.search.exhaustive import Exhaustive
 from natsel.search.farthest_first import FarthestFirst
@@ -76,3 +77,5 @@ __all__ = [
     "reservoir_top_k",
     "stable_top_k",
 ]
+
+checked_names(globals())

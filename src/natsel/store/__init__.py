@@ -1,5 +1,6 @@
 """The journal: labels, rounds and acquisitions, written once and never changed."""
 
+from natsel.options import checked_names
 from natsel.store.checking import Report as Report
 from natsel.store.history import Acquisition as Acquisition
 from natsel.store.history import Amendment as Amendment
@@ -12,3 +13,5 @@ from natsel.store.history import Terms as Terms
 from natsel.store.journal import Journal as Journal
 from natsel.store.points import Points as Points
 from natsel.store.state import RunState as RunState
+
+checked_names(globals())
