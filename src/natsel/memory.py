@@ -12,6 +12,8 @@ from typing import overload
 import torch
 from torch import Tensor
 
+from natsel.options import checked
+
 _budget = 1 << 30
 
 # On a CPU, chunks of a few megabytes stay in its caches and run several times faster than ones that fill the budget.
@@ -57,6 +59,7 @@ def memory_budget(size: int | None = None) -> int | _Restore:
     return _Restore(before)
 
 
+@checked
 def rows_per_chunk(bytes_each: int, device: torch.device, at_least: int = 1) -> int:
     """How many rows of `bytes_each` make a chunk on this device.
 
@@ -71,6 +74,7 @@ def rows_per_chunk(bytes_each: int, device: torch.device, at_least: int = 1) -> 
     return max(1, room // bytes_each, min(at_least, _budget // bytes_each))
 
 
+@checked
 def fits(size: int) -> bool:
     """Whether tables of so many bytes, which only save time, may be kept: a quarter of the budget is theirs.
 
@@ -81,6 +85,7 @@ def fits(size: int) -> bool:
     return size <= _budget // 4
 
 
+@checked
 def require(size: int, what: str, remedy: str) -> None:
     """Refuse, before the work begins, what would hold `size` bytes at once and cannot be cut into chunks.
 
@@ -95,6 +100,7 @@ def require(size: int, what: str, remedy: str) -> None:
         )
 
 
+@checked
 def chunked(
     work: Callable[[slice], Tensor], count: int, bytes_each: int, device: torch.device, at_least: int = 1
 ) -> Tensor:

@@ -9,22 +9,21 @@ import collections.abc as abc
 import inspect
 import math
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, reduce, wraps
 from itertools import islice
 from numbers import Integral, Real
+from operator import or_
 from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from natsel.integers import LEAST, MOST
 
-class Number:
-    """A number, or NaN: what stands for "none" in the fields of results."""
 
-
-class Entries:
-    """What a field makes a tensor or an array of."""
+class NumberOrNaN:
+    """A number, or NaN where there is none: in fields of results, and in sequences."""
 
 
 class Several:
@@ -38,8 +37,16 @@ Count = Annotated[int, 1]
 
 
 _SIMPLE = (int, float, bool, str, NoneType)
+_KEEPERS = ("natsel.store", "natsel.learning", "natsel.data")  # rooms whose values are changed by methods
 _LOOKED_AT = 16  # so many entries of a sequence; the rest is for whoever reads them
-_KNOWN_AS = {"Number": "a number", "Entries": "numbers", "Several": "inputs with a length and an order", "Tensor": "a tensor", "ndarray": "an array", "Module": "a torch module", "Path": "a path"}
+_KNOWN_AS = {
+    "NumberOrNaN": "a number",
+    "Several": "inputs with a length and an order",
+    "Tensor": "a tensor",
+    "ndarray": "an array",
+    "Module": "a torch module",
+    "Path": "a path",
+}
 
 
 def check_options(value: Any, **least: float) -> None:
@@ -75,7 +82,10 @@ def refuse_other_kind(value: Any, kind: Any, name: str, least: float = -math.inf
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that refuses arguments of other kinds than it declares, by name, before it does anything.
+    """A function that refuses arguments of other kinds than it declares, by name.
+
+    What a function says itself of an argument comes first, since it knows the remedy. Methods of what keeps data are
+    not asked unless their texts name the argument: they may write something down.
 
     >>> @checked
     ... def scaled(by: float, times: int = 1) -> float:
@@ -90,14 +100,37 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        declared = _declared(function)
+        declared, refusal, is_settled = _declared(function), None, False
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-            kind, default = declared.get(name, (Any, value))
-            if value is not default:
-                refuse_other_kind(value, kind, name)
-        return function(*args, **kwargs)
+            kind, default, asks_itself, settles = declared.get(name, (Any, value, False, False))
+            if value is not default and kind is not Any:
+                try:
+                    refuse_other_kind(value, kind, name)
+                except ValueError as reason:
+                    if not asks_itself:
+                        raise
+                    refusal, is_settled = refusal or reason, settles
+        if refusal is None:
+            return function(*args, **kwargs)
+        try:
+            made = function(*args, **kwargs)
+        except Exception as failure:
+            if isinstance(failure, ValueError | ImportError) and ": " in str(failure).partition("\n")[0]:
+                raise  # a sentence that names an argument
+            raise refusal from failure
+        if is_settled:
+            return made
+        raise refusal
 
     return call
+
+
+def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Warn whoever called natsel: the warning names the first line that is not natsel's."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("natsel"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(sentence, category, stacklevel=level)
 
 
 def checked_names(names: dict[str, Any]) -> None:
@@ -123,12 +156,19 @@ def checked_part(value: Any) -> Any:
 
 
 @cache
-def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """The kind and the default of each argument. Fields of dataclasses convert what they are given, and results hold
-    NaN: arrays, and numbers that may be NaN, are left to them.
+def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, bool]]:
+    """The kind and the default of each argument, whether the function may be asked first, and whether its texts name
+    it. Fields of dataclasses often convert what they are given: of these only numbers, words and truth values are
+    looked at here.
     """
     found, home = {}, vars(sys.modules[function.__module__])
-    are_fields = function.__name__ == "__init__" and is_dataclass(home.get(function.__qualname__.rpartition(".")[0]))
+    owner = home.get(function.__qualname__.rpartition(".")[0])
+    is_made = function.__name__ == "__init__"
+    are_fields = is_made and is_dataclass(owner)
+    keeps = owner is not None and not is_made and function.__module__.startswith(_KEEPERS)
+    looking = getattr(owner, "__post_init__", None) if are_fields else function
+    consts = () if looking is None else inspect.unwrap(looking).__code__.co_consts
+    texts = [text.partition(":")[0] for text in consts if isinstance(text, str)]
     for parameter in inspect.signature(function).parameters.values():
         kind = parameter.annotation
         if isinstance(kind, str):
@@ -137,21 +177,21 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
             except (NameError, AttributeError, TypeError):
                 continue
         if are_fields:
-            kind = Union[tuple(map(_as_field, _parts(kind)))]
+            kind = reduce(or_, map(_may_be_nan, _parts(kind))) if _is_simple(kind) else Any
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and kind is not parameter.empty:
-            found[parameter.name] = (kind, parameter.default)
+            names_it = parameter.name in texts
+            found[parameter.name] = (kind, parameter.default, names_it or not keeps, names_it)
     return found
 
 
-def _as_field(kind: Any) -> Any:
-    if getattr(get_origin(kind) or kind, "__name__", "") in ("Tensor", "ndarray"):
-        return Entries
-    return Number if kind is float else kind
+def _may_be_nan(kind: Any) -> Any:
+    """The same kind, where NaN stands for "none": in fields of results and in sequences."""
+    return NumberOrNaN if kind is float else kind
 
 
 def _is_simple(kind: Any) -> bool:
     """Whether a kind is one of options: numbers, words, truth values, or several of these."""
-    return all(part in _SIMPLE or get_origin(part) is Literal for part in _parts(kind))
+    return all(part in _SIMPLE or get_origin(part) in (Literal, Annotated) for part in _parts(kind))
 
 
 def _is_protocol(kind: type) -> bool:
@@ -173,18 +213,19 @@ def _is(found: Any, kind: Any, least: float = -math.inf) -> bool:
         return isinstance(found, str) and found in inner
     if isinstance(kind, TypeVar):
         return kind.__bound__ is None or _is(found, kind.__bound__)
-    if kind in (int, float, Number):
+    if kind in (int, float, NumberOrNaN):
         if getattr(found, "ndim", None) == 0 and not isinstance(found, Real):  # a tensor or an array of one number
             found = found.item()
         number = isinstance(found, Integral if kind is int else Real) and not isinstance(found, bool)
-        within = kind is Number or bool(found >= least) if number else False  # NaN is beyond any bound
+        within = kind is NumberOrNaN or bool(found >= least) if number else False  # NaN is beyond any bound
         return within and (kind is not int or LEAST <= found <= MOST)
     if kind is bool:
         return isinstance(found, bool) or type(found).__name__ in ("bool", "bool_")  # of NumPy too
     if kind is None or kind is NoneType:
         return found is None
     if origin is type:
-        return isinstance(found, type) and (not isinstance(inner[0], type) or issubclass(found, inner[0]))
+        plain = isinstance(inner[0], type) and not _is_protocol(inner[0])
+        return isinstance(found, type) and (not plain or issubclass(found, inner[0]))
     if origin is abc.Callable:
         return callable(found) and (inner[0] is ... or _takes(found, len(inner[0])))
     if origin is None:
@@ -199,7 +240,7 @@ def _is_container(found: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
     if issubclass(origin, abc.Mapping):
         entries = islice(found.items(), _LOOKED_AT) if isinstance(found, abc.Mapping) else ()
         return isinstance(found, abc.Mapping) and all(
-            _is(one, kind) for pair in entries for one, kind in zip(pair, inner, strict=False)
+            _is(one, _may_be_nan(kind)) for pair in entries for one, kind in zip(pair, inner, strict=False)
         )
     if isinstance(found, str | bytes | type | abc.Mapping) or not hasattr(found, "__iter__"):
         return False
@@ -207,16 +248,18 @@ def _is_container(found: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
         return _is_array_of(found, inner)
     if not isinstance(found, abc.Sequence):  # looked at, an iterator would be used up
         return origin is not tuple
-    if origin is tuple and inner[-1:] != (...,):
+    if issubclass(origin, tuple) and inner[-1:] != (...,):
         return len(found) == len(inner) and all(map(_is, found, inner))
-    return all(_is(one, inner[0]) for one in found[:_LOOKED_AT]) if inner else True
+    return all(_is(one, _may_be_nan(inner[0])) for one in found[:_LOOKED_AT]) if inner else True
 
 
 def _is_array_of(found: Any, inner: tuple[Any, ...]) -> bool:
     """Whether an array can stand for a sequence: one of numbers or texts, or of more than one axis for several."""
     wanted = {part for kind in inner[:1] for part in _parts(kind)}
     if not wanted & {int, float, str} or not hasattr(found, "dtype"):
-        return bool(found.ndim) and (Any in wanted or not wanted or str(type(found).__name__) == "Tensor" or found.ndim > 1)
+        return bool(found.ndim) and (
+            Any in wanted or not wanted or str(type(found).__name__) == "Tensor" or found.ndim > 1
+        )
     kind = getattr(found.dtype, "kind", "f" if getattr(found.dtype, "is_floating_point", False) else "i")
     fits = (str in wanted and kind in "UOT") or (int in wanted and kind in "biu") or (float in wanted and kind in "iuf")
     return fits and found.ndim == 1
@@ -225,16 +268,14 @@ def _is_array_of(found: Any, inner: tuple[Any, ...]) -> bool:
 def _is_of_class(found: Any, kind: Any) -> bool:
     if not isinstance(kind, type) or kind in (object, Any):
         return True
-    if _is_protocol(kind):  # methods and properties that it lists, also those it inherits
+    if _is_protocol(kind):  # any of what it lists: only those who use a part of it know which
         listed = {name for part in kind.__mro__ if _is_protocol(part) for name in vars(part) if name[0] != "_"}
-        return all(hasattr(found, name) for name in listed)
+        return not isinstance(found, type) and any(hasattr(found, name) for name in listed or {"__call__"})
     if kind.__name__ == "ndarray":
         return hasattr(found, "__array__") or isinstance(found, list | tuple)
     if kind is Several:
         ordered = hasattr(found, "__len__") and not isinstance(found, str | bytes | type | abc.Mapping | abc.Set)
         return ordered and getattr(found, "ndim", 1) != 0
-    if kind is Entries:
-        return hasattr(found, "__array__") or isinstance(found, list | tuple | Real) or hasattr(found, "__dlpack__")
     return isinstance(found, kind)
 
 

@@ -8,7 +8,10 @@ into pieces or resumed and still choose the same points.
 
 import hashlib
 
+from natsel.options import checked
 
+
+@checked
 def derive(seed: int, *purpose: str | int) -> int:
     """A seed below 2**63 for one purpose, far from those of all others.
 

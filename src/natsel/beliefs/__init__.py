@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from natsel import options as _options
 from natsel.beliefs.arrays import as_tensor
 from natsel.beliefs.base import Belief, BeliefView, seen_as
 from natsel.beliefs.categorical import CategoricalSamples
@@ -15,7 +16,6 @@ from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
 from natsel.beliefs.independent_samples import IndependentSamples
 from natsel.beliefs.targets import Targets
 from natsel.beliefs.two_models import TwoModels
-from natsel.options import checked_names, checked_part
 
 if TYPE_CHECKING:
     from natsel.beliefs.example_losses import ExampleLosses
@@ -60,8 +60,8 @@ _ON_USE = {  # modules that few programs want, imported when they are
 
 def __getattr__(name: str) -> object:
     if name in _ON_USE:
-        return checked_part(getattr(import_module(f"natsel.beliefs.{_ON_USE[name]}"), name))
+        return _options.checked_part(getattr(import_module(f"natsel.beliefs.{_ON_USE[name]}"), name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-checked_names(globals())
+_options.checked_names(globals())

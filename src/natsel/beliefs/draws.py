@@ -11,7 +11,6 @@ docs/theory/joint-predictions.md, 5 and 6; Kirsch, Kossen & Gal 2022.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.memory import rows_per_chunk
+from natsel.options import warn
 
 COLLAPSE = 0.7
 """The share of ln K from which on a surprise is taken for a collapse of the weights."""
@@ -152,7 +152,7 @@ class Weighted:
         """`reweighted`, with a warning at the caller of `condition` where the weights collapse."""
         belief = self.reweighted(log_likelihood_K)
         for sentence in belief.warnings:
-            warnings.warn(sentence, DrawsCollapsed, stacklevel=3)
+            warn(sentence, DrawsCollapsed)
         return belief
 
     def _first_log_weights(self) -> Tensor:

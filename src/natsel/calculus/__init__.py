@@ -11,6 +11,7 @@
 docs/theory/information-quantities.md, 3 to 10; Kirsch and Gal 2021.
 """
 
+from natsel import options as _options
 from natsel.calculus.binomial import log_binomial as log_binomial
 from natsel.calculus.binomial import log_binomial_gap as log_binomial_gap
 from natsel.calculus.binomial import log_binomial_upper_bound as log_binomial_upper_bound
@@ -43,6 +44,5 @@ from natsel.calculus.predictive_joint import PredictiveJoint as PredictiveJoint
 from natsel.calculus.quantity import Quantity as Quantity
 from natsel.calculus.quantity import info as info
 from natsel.calculus.rewriting import chain as chain
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

@@ -67,7 +67,7 @@ class DiscreteJoint:
         self._tables[frozenset(names)] = log_p
 
     @classmethod
-    def from_probs(cls, names: Iterable[str], p: Any, outcomes: Labels | None = None) -> Self:
+    def from_probs(cls, names: str | Iterable[str], p: Any, outcomes: Labels | None = None) -> Self:
         """From probabilities, which must sum to one.
 
         >>> DiscreteJoint.from_probs("X", [0.5, 0.5]).log_p
@@ -81,7 +81,7 @@ class DiscreteJoint:
         return cls(names, p.log(), outcomes)  # type: ignore[arg-type]
 
     @classmethod
-    def from_counts(cls, names: Iterable[str], counts: Any, outcomes: Labels | None = None) -> Self:
+    def from_counts(cls, names: str | Iterable[str], counts: Any, outcomes: Labels | None = None) -> Self:
         """From counts or any other non-negative numbers, divided by their sum.
 
         >>> DiscreteJoint.from_counts("X", [3, 1]).log_p.exp()
@@ -97,7 +97,7 @@ class DiscreteJoint:
         return cls(names, (counts / total).log(), outcomes)  # type: ignore[arg-type]
 
     @classmethod
-    def measure(cls, names: Iterable[str], q: Any, outcomes: Labels | None = None) -> Self:
+    def measure(cls, names: str | Iterable[str], q: Any, outcomes: Labels | None = None) -> Self:
         """A non-negative table of any sum: the q of a cross-entropy, not a law to average over.
 
         >>> DiscreteJoint.measure("X", [0.4, 0.6, 1.0])
@@ -164,7 +164,7 @@ class DiscreteJoint:
         """The outcome that stands at a place."""
         return self.outcomes[name][place] if name in self.outcomes else place
 
-    def marginal(self, names: Iterable[str]) -> Tensor:
+    def marginal(self, names: str | Iterable[str]) -> Tensor:
         """ln p of some of the variables; axes in the order of the joint's own names.
 
         >>> DiscreteJoint.from_probs("XY", [[0.5, 0.25], [0.125, 0.125]]).marginal("Y").exp()

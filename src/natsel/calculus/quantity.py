@@ -39,7 +39,7 @@ class Quantity:
         self,
         joint: Any,
         *,
-        names: Iterable[str] | None = None,
+        names: str | Iterable[str] | None = None,
         at: Mapping[str, Any] | None = None,
         labels: Any = None,
         q: Any = None,
@@ -59,7 +59,7 @@ class Quantity:
         self,
         joint: Any,
         *,
-        names: Iterable[str] | None = None,
+        names: str | Iterable[str] | None = None,
         at: Mapping[str, Any] | None = None,
         labels: Any = None,
         q: Any = None,
@@ -88,7 +88,7 @@ class Quantity:
         """
         return Quantity(chain(self.expression))
 
-    def diagram(self, joint: Any, *, names: Iterable[str] | None = None, **options: Any) -> Any:
+    def diagram(self, joint: Any, *, names: str | Iterable[str] | None = None, **options: Any) -> Any:
         """A picture of the quantity on a joint, or on a table with `names`; options are those of `diagram_of`."""
         from natsel.calculus.diagrams import diagram_of
 
@@ -147,7 +147,7 @@ def _expression_of(other: "Quantity | Expression | float") -> Expression | float
     return other.expression if isinstance(other, Quantity) else other
 
 
-def _as_joint(joint: Any, names: Iterable[str] | None) -> Any:
+def _as_joint(joint: Any, names: str | Iterable[str] | None) -> Any:
     """A table with names as a joint; what is a joint or a belief already as it is."""
     if names is not None:
         if isinstance(joint, DiscreteJoint | GaussianJoint | PredictiveJoint | CategoricalSamples):

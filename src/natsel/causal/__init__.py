@@ -1,5 +1,6 @@
 """Causal active learning: whose outcome to measure next, to know the effect of a treatment."""
 
+from natsel import options as _options
 from natsel.causal.data import CausalData as CausalData
 from natsel.causal.data import causal_ihdp as causal_ihdp
 from natsel.causal.data import causal_mnist as causal_mnist
@@ -24,6 +25,5 @@ from natsel.causal.models import TLearner as TLearner
 from natsel.causal.propensity import Propensity as Propensity
 from natsel.causal.two_arm_kernel import two_arm_kernel as two_arm_kernel
 from natsel.causal.two_heads import tarnet as tarnet
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

@@ -25,6 +25,7 @@ from natsel.models.networks.plain_networks import resffn
 from natsel.models.processes.gpytorch_process import GPyTorch, Make
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, numbers_of
+from natsel.options import Rows
 
 _FEW = 1000  # points whose distances decide where ℓ starts
 _JITTER = 1e-6
@@ -87,7 +88,7 @@ class _DeepKernel(GPyTorch):
         self._fit_id = (*self._fit_id, np.array([self._level, self._scale]))
         return self
 
-    def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
+    def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input."""
         found = super().predictive(inputs)
         assert isinstance(found, GaussianSamples)  # of numbers

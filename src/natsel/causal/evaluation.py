@@ -10,7 +10,6 @@ Test points without overlap count in all of these, though no data can tell their
 docs/theory/causal-bald.md; Hill 2011; Shalit et al. 2017.
 """
 
-import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -21,6 +20,7 @@ from natsel.causal.data import treatment_of
 from natsel.causal.propensity import Propensity
 from natsel.data.frames import FrameRows, by_position
 from natsel.data.labels import Array, as_numpy
+from natsel.options import warn
 
 
 def pehe(effect_N: Any, true_effect_N: Any, outcome_scale: float = 1.0) -> float:
@@ -143,11 +143,10 @@ def positivity(propensity_or_inputs: Any, lowest: float = 0.05) -> Array:
     propensity_N = _probabilities(given, "propensity_or_inputs")
     overlap_N: Array = (propensity_N >= lowest) & (propensity_N <= 1 - lowest)
     if not overlap_N.all():
-        warnings.warn(
+        warn(
             f"{1 - overlap_N.mean():.1%} of {len(overlap_N)} points have a propensity outside [{lowest:g},"
             f" {1 - lowest:g}]: nearly all points like them received the same treatment, and the effect there is a"
-            " guess; leave them out, or report effects without them",
-            stacklevel=2,
+            " guess; leave them out, or report effects without them"
         )
     return overlap_N
 

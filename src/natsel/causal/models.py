@@ -11,7 +11,6 @@ docs/theory/causal-bald.md; Künzel et al. 2019 (the names S and T), Jesson et a
 """
 
 import copy
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
@@ -29,6 +28,7 @@ from natsel.data.frames import joined
 from natsel.models.adapter import ModelAdapter
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
+from natsel.options import Rows, warn
 from natsel.seeds import derive
 
 Outcomes = PotentialOutcomes | GaussianPotentialOutcomes
@@ -70,7 +70,7 @@ class _OutcomeModel(ABC):
         """As the model says."""
         return self._adapters[0].consistent_by_design
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Outcomes:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Outcomes:
         """Both outcomes of each point, one row per input."""
         treatment_N = treatment_of(inputs)
         propensity_N = None if self.propensity is None else self.propensity(inputs)
@@ -78,7 +78,7 @@ class _OutcomeModel(ABC):
         return both_outcomes(control, treated, treatment_N, propensity_N)
 
     def believe_together(
-        self, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
+        self, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
     ) -> tuple[Outcomes, Outcomes]:
         """Both outcomes of pool and targets, from one call: also where the features of a model belong to that."""
         belief, split = self.believe(joined(pool_inputs, target_inputs), progress=progress), len(pool_inputs)
@@ -115,7 +115,7 @@ class SLearner(_OutcomeModel):
         self._adapters[0].fit(labelled, validation, seed=seed, progress=progress)
         return self
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: the outcome of the treatment that each point received."""
         return self._adapters[0].predictive(inputs, progress=progress)
 
@@ -175,7 +175,7 @@ class TLearner(_OutcomeModel):
             )
         return self
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: the outcome of the treatment that each point received."""
         return self.believe(inputs, progress=progress).observed()
 
@@ -227,10 +227,9 @@ def _checked(labelled: Any) -> Examples:
         )
     names = labelled.classes
     if len(names) == 2 and tuple(name.lower() for name in names) not in _NO_AND_YES and names[0] < names[1]:
-        warnings.warn(
+        warn(
             f"labels: outcomes are {names[0]} and {names[1]}, in the order of the alphabet; effects are on the"
-            f" probability of {names[1]!r}. Pass classes= in another order to turn them, or number outcomes 0 and 1",
-            stacklevel=3,
+            f" probability of {names[1]!r}. Pass classes= in another order to turn them, or number outcomes 0 and 1"
         )
     return labelled
 

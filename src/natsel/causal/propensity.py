@@ -12,6 +12,7 @@ from natsel.causal.arms import covariates_of
 from natsel.causal.data import treatment_of
 from natsel.data.examples import Examples
 from natsel.models.rows import Array
+from natsel.options import Rows
 
 
 class Propensity:
@@ -29,7 +30,7 @@ class Propensity:
         self.classifier = classifier
         self._model: Any = None
 
-    def fit(self, inputs: Any, *, seed: int = 0) -> Self:
+    def fit(self, inputs: Rows, *, seed: int = 0) -> Self:
         """Learn from all points there are: the last column of inputs is the treatment."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
@@ -50,7 +51,7 @@ class Propensity:
         self._model = model.fit(Examples(covariates_of(inputs), treatment_N), seed=seed)
         return self
 
-    def __call__(self, inputs: Any) -> Array:
+    def __call__(self, inputs: Rows) -> Array:
         """P(T=1|x) of each point, N values in float64; the treatment in the last column does not matter."""
         if self._model is None:
             raise ValueError("propensity: it has not learnt anything yet; call fit with all inputs, [x, t], first")

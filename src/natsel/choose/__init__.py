@@ -1,5 +1,6 @@
 """Choose: the table of named methods, and the verbs on it: score, select, triage, evaluate_uncertainty."""
 
+from natsel import options as _options
 from natsel.choose.methods import METHODS as METHODS
 from natsel.choose.methods import Method as Method
 from natsel.choose.methods import methods as methods
@@ -16,6 +17,5 @@ from natsel.choose.triage import triage as triage
 from natsel.choose.uncertainty_evaluation import Detection as Detection
 from natsel.choose.uncertainty_evaluation import UncertaintyEvaluation as UncertaintyEvaluation
 from natsel.choose.uncertainty_evaluation import evaluate_uncertainty as evaluate_uncertainty
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

@@ -55,6 +55,7 @@ Changed data, for experiments
     MNIST_INITIAL       the 20 images of MNIST that the published BatchBALD runs start from
 """
 
+from natsel import options as _options
 from natsel.data.ambiguous_digits import AmbiguousDigitsSettings as AmbiguousDigitsSettings
 from natsel.data.ambiguous_digits import ambiguous_digits as ambiguous_digits
 from natsel.data.catalogue import CatalogueEntry as CatalogueEntry
@@ -99,6 +100,5 @@ from natsel.data.transforms import repeated as repeated
 from natsel.data.transforms import split as split
 from natsel.data.transforms import subsampled as subsampled
 from natsel.data.transforms import with_junk as with_junk
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

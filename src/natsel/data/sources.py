@@ -38,8 +38,8 @@ def read_examples(
     path: str | Path,
     *,
     inputs: str | Sequence[str] | None = None,
-    labels: str | None = None,
-    ids: str | None = None,
+    labels: str | Path | None = None,
+    ids: str | Path | None = None,
     classes: Sequence[str] = (),
     regression: bool = False,
 ) -> Examples:

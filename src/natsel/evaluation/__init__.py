@@ -1,5 +1,6 @@
 """Evaluation: how good predictions are, and how many labels per method needed to make them so."""
 
+from natsel import options as _options
 from natsel.evaluation.calibration import CalibrationError as CalibrationError
 from natsel.evaluation.calibration import Reliability as Reliability
 from natsel.evaluation.calibration import calibration_error as calibration_error
@@ -74,6 +75,5 @@ from natsel.evaluation.segmentation import soft_mask as soft_mask
 from natsel.evaluation.steps_to_accuracy import steps_ratio as steps_ratio
 from natsel.evaluation.steps_to_accuracy import steps_to_accuracy as steps_to_accuracy
 from natsel.evaluation.temperature import fit_temperature as fit_temperature
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

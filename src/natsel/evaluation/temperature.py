@@ -11,7 +11,6 @@ infinity): the limit is returned, with a warning.  docs/theory/calibration.md, 1
 """
 
 import math
-import warnings
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from natsel.beliefs.arrays import as_tensor
 from natsel.evaluation.probability_rows import probability_rows
 from natsel.information.class_labels import class_labels
 from natsel.memory import rows_per_chunk
+from natsel.options import warn
 
 
 def fit_temperature(logits_N_C: Any, labels_N: Any, limits: tuple[float, float] = (0.01, 100.0)) -> float:
@@ -51,7 +51,7 @@ def fit_temperature(logits_N_C: Any, labels_N: Any, limits: tuple[float, float] 
             else "nearly every label has the largest logit; use more points, and none that were trained on"
         )
         nearer = most if slope_low >= 0 else least
-        warnings.warn(f"temperature: the best one lies beyond the limit {nearer:g}, because {reason}", stacklevel=2)
+        warn(f"temperature: the best one lies beyond the limit {nearer:g}, because {reason}")
         return nearer
     at, before = min(max(0.0, low), high), math.inf
     for _ in range(200):

@@ -1,5 +1,6 @@
 """The loop: ask for labels, be told them, fit again, evaluate; written to a journal, and resumable at any moment."""
 
+from natsel import options as _options
 from natsel.learning.learner import ActiveLearner as ActiveLearner
 from natsel.learning.run_tables import History as History
 from natsel.learning.run_tables import ToldLabels as ToldLabels
@@ -12,6 +13,5 @@ from natsel.learning.stopping import Stabilised as Stabilised
 from natsel.learning.stopping import TargetAccuracy as TargetAccuracy
 from natsel.learning.stopping import View as View
 from natsel.learning.target_sources import TargetInputs as TargetInputs
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

@@ -377,7 +377,7 @@ class ActiveLearner:
         elif budget is not None:
             limit = as_budget(budget)
             rules = [CostBudget(limit)]
-        rules += as_rules(stop)
+        rules += as_rules(stop, "stop")
         while True:
             self._answer_outstanding(oracle)
             with self._lock:

@@ -213,7 +213,7 @@ def kappa(first_N: Array, second_N: Array) -> float:
     return 1.0 if chance == 1 else (same - chance) / (1 - chance)
 
 
-def as_rules(stop: Any) -> list[Rule]:
+def as_rules(stop: Any, name: str = "stop") -> list[Rule]:
     """One rule or several, as a list.
 
     >>> as_rules(3)
@@ -223,9 +223,9 @@ def as_rules(stop: Any) -> list[Rule]:
     rules = list(stop) if isinstance(stop, Iterable) and not callable(stop) else [stop]
     for rule in rules:
         if isinstance(rule, type):
-            raise ValueError(f"stop: found the class {rule.__name__}; pass one of it: {rule.__name__}(…)")
+            raise ValueError(f"{name}: found the class {rule.__name__}; pass one of it: {rule.__name__}(…)")
         if not callable(rule):
             raise ValueError(
-                f"stop: found {rule!r}, which is no rule; pass one like natsel.GainBelow(0.01), or a list of them"
+                f"{name}: found {rule!r}, which is no rule; pass one like natsel.GainBelow(0.01), or a list of them"
             )
     return rules

@@ -22,6 +22,7 @@ from natsel.data.examples import Examples
 from natsel.models.conversion import as_model
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, Progress, checked_belief
+from natsel.options import Rows
 
 
 class ModelAdapter:
@@ -57,16 +58,16 @@ class ModelAdapter:
         self._call("fit", *examples, progress=progress, **({"seed": seed} if takes.seed else {}))
         return self
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the model believes about inputs, one row for each."""
         return checked_belief(self._call("believe", inputs, progress=progress), inputs)
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels the model expects of inputs, one row for each: without draws, where it can."""
         name = "predictive" if "predictive" in self._takes else "believe"
         return checked_belief(self._call(name, inputs, progress=progress), inputs)
 
-    def believe_both(self, inputs: Any, targets: Any, *, progress: Progress | None = None) -> tuple[Belief, Belief]:
+    def believe_both(self, inputs: Rows, targets: Rows, *, progress: Progress | None = None) -> tuple[Belief, Belief]:
         """What the model believes about inputs and about targets, from the same draws; refused where they are not."""
         name = "believe_together" if "believe_together" in self._takes else "believe"
         return believe_both(self.model, inputs, targets, progress=progress if self._takes[name].progress else None)

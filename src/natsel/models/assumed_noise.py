@@ -16,6 +16,7 @@ from natsel.beliefs import Belief, GaussianSamples
 from natsel.data.examples import Examples
 from natsel.models.adapter import ModelAdapter
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 
 
 class AssumedNoise:
@@ -55,7 +56,7 @@ class AssumedNoise:
         self._inner.fit(labelled, validation, seed=seed, progress=progress)
         return self
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the model believes, with the noise that was given."""
         found = self._inner.believe(inputs, progress=progress)
         if not isinstance(found, GaussianSamples):
@@ -63,6 +64,6 @@ class AssumedNoise:
         variance_N_K = full_like(found.mean_N_K, self.variance)
         return GaussianSamples(found.mean_N_K, variance_N_K, found.log_weights_K, found.draws_id, found.ids)
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the model expects, with the noise that it has found itself."""
         return self._inner.predictive(inputs, progress=progress)

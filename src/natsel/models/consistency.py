@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from natsel.beliefs import Belief
+from natsel.options import Rows
 
 # Mini-batches are seldom larger than 256: the copies at both ends then lie in different ones.
 _ROWS = 260
@@ -21,7 +22,7 @@ _ROWS = 260
 _SHARE = 0.25
 
 
-def check_consistent(believe: Callable[[Any], Belief], inputs: Any, *, rows: int = _ROWS) -> None:
+def check_consistent(believe: Callable[[Any], Belief], inputs: Rows, *, rows: int = _ROWS) -> None:
     """Refuse draws that are not the same for every point; `inputs` are two or more points to try it on.
 
     Copies of the points are asked about at both ends of a batch of `rows`, and once more in another call. A belief of

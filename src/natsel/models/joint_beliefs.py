@@ -12,10 +12,11 @@ from typing import Any
 from natsel.beliefs import Belief, Targets
 from natsel.beliefs.targets import check_shared
 from natsel.models.protocol import Model, Progress, Together, checked_belief
+from natsel.options import Rows
 
 
 def believe_both(
-    model: Model, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
+    model: Model, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
 ) -> tuple[Belief, Belief]:
     """What a fitted model believes about pool and targets, under the same draws; refused where they are not.
 

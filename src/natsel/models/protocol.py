@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples
+from natsel.options import Rows
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) now and then by anything that may take longer than two seconds."""
@@ -28,7 +29,7 @@ class Model(Protocol):
 
     def fit(self, labelled: Examples, validation: Examples | None = None) -> Any: ...
 
-    def believe(self, inputs: Any) -> Belief: ...
+    def believe(self, inputs: Rows) -> Belief: ...
 
 
 @runtime_checkable
@@ -38,7 +39,7 @@ class Together(Protocol):
     Whoever needs pool and targets under the same draws calls `natsel.models.believe_both`, which knows about this.
     """
 
-    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]: ...
+    def believe_together(self, pool_inputs: Rows, target_inputs: Rows) -> tuple[Belief, Belief]: ...
 
 
 def checked_belief(belief: Any, inputs: Any, name: str = "inputs") -> Belief:

@@ -17,6 +17,7 @@ from natsel.beliefs.kernel_transforms import ConditionOn, KernelTransform, Trans
 from natsel.data.examples import Examples
 from natsel.models.adapter import ModelAdapter
 from natsel.models.protocol import Progress, Together
+from natsel.options import Rows
 
 
 class WithTransforms:
@@ -71,7 +72,7 @@ class WithTransforms:
         self._labelled = labelled
         return self
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> GaussianFeatures:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> GaussianFeatures:
         """Transformed features, one row per input."""
         labelled = self._fitted()
         if self._known is not None:
@@ -80,7 +81,7 @@ class WithTransforms:
         return self.transforms(pool, Targets(known, labels=labelled.labels))[0]
 
     def believe_together(
-        self, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
+        self, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
     ) -> tuple[GaussianFeatures, GaussianFeatures]:
         """Transformed features of pool and targets in one space, also where the inner model's belong to one call."""
         if not self._joint:
@@ -90,7 +91,7 @@ class WithTransforms:
         belief = self.believe(both, progress=progress)
         return belief[:split].with_ids(np.arange(split)), belief[split:].with_ids(np.arange(len(target_inputs)))
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels the inner model expects."""
         self._fitted()
         return self._adapter.predictive(inputs, progress=progress)

@@ -1,5 +1,6 @@
 """Objectives: which information quantity is wanted. How each is read from a belief is on the shelves of `readings`."""
 
+from natsel import options as _options
 from natsel.objectives import readings as readings  # enters them into the table (objective, belief) → state
 from natsel.objectives.causal import CounterfactualPropensity as CounterfactualPropensity
 from natsel.objectives.causal import EffectInformation as EffectInformation
@@ -72,6 +73,5 @@ from natsel.objectives.readings.pointwise import pointwise as pointwise
 from natsel.objectives.trace import TraceEIG as TraceEIG
 from natsel.objectives.trace import TraceEPIG as TraceEPIG
 from natsel.objectives.trace import TraceJEPIG as TraceJEPIG
-from natsel.options import checked_names
 
-checked_names(globals())
+_options.checked_names(globals())

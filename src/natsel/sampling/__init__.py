@@ -1,6 +1,6 @@
 """Sampling: which labelled examples to train on, step by step while training runs, or once before it."""
 
-from natsel.options import checked_names
+from natsel import options as _options
 from natsel.sampling.example_scores import el2n as el2n
 from natsel.sampling.example_scores import entropy as entropy
 from natsel.sampling.example_scores import grand as grand
@@ -21,4 +21,4 @@ from natsel.sampling.selective_loader import SelectedBatch as SelectedBatch
 from natsel.sampling.selective_loader import SelectionCounts as SelectionCounts
 from natsel.sampling.selective_loader import SelectiveLoader as SelectiveLoader
 
-checked_names(globals())
+_options.checked_names(globals())

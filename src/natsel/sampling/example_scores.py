@@ -16,7 +16,7 @@ docs/theory/data-pruning.md; Paul et al. 2021; Kirsch 2023.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ from natsel.models.last_layer.readout import readout_of_module
 from natsel.models.networks.inputs import as_device, as_inputs
 from natsel.models.networks.prediction import predict
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 
 Ratio = Literal["log-of-normal", "log-normal"]
 
@@ -108,7 +109,7 @@ def margin(log_probs: ArrayLike) -> Tensor:
 
 def grand(
     network: nn.Module,
-    inputs: Any,
+    inputs: Rows,
     labels_N: ArrayLike,
     *,
     device: torch.device | str | None = None,
@@ -139,7 +140,7 @@ def grand(
 
 
 def grand_last_layer(
-    network: nn.Module, inputs: Any, labels_N: ArrayLike, *, device: torch.device | str | None = None
+    network: nn.Module, inputs: Rows, labels_N: ArrayLike, *, device: torch.device | str | None = None
 ) -> Tensor:
     """‖p − e_y‖ ‖h‖: `grand` over the last linear layer alone, from one forward pass.
 
@@ -154,7 +155,7 @@ def grand_last_layer(
     return score("grand", FisherFactors.categorical(features_N_D.double(), probs_N_C), labels=labels_N)
 
 
-def input_norm(inputs: Any, mean: float | Sequence[float] = 0.0, std: float | Sequence[float] = 1.0) -> Tensor:
+def input_norm(inputs: Rows, mean: float | Sequence[float] = 0.0, std: float | Sequence[float] = 1.0) -> Tensor:
     """‖(x − mean) / std‖ of each input, all its numbers taken as one row; bytes are divided by 255 first.
 
     `mean`, `std`: as the network normalises its inputs: one number, or one for each entry of the last axis.
@@ -176,7 +177,7 @@ def input_norm(inputs: Any, mean: float | Sequence[float] = 0.0, std: float | Se
 
 
 def noisy_input_norm(
-    inputs: Any,
+    inputs: Rows,
     mean: float | Sequence[float] = 0.0,
     std: float | Sequence[float] = 1.0,
     *,

@@ -14,7 +14,6 @@ docs/theory/training-selection.md, 4; Mindermann et al. 2022.
 """
 
 import json
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -38,6 +37,7 @@ from natsel.models.networks.inputs import as_device
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Training, kept_epoch, train
 from natsel.models.protocol import Progress
+from natsel.options import warn
 from natsel.progress import ProgressBar
 from natsel.seeds import derive
 
@@ -392,10 +392,9 @@ def _warn_of_seen(others: Examples, of: Examples) -> None:
     trained_on = set(rows[0])
     seen = [row for row, pair in enumerate(rows[1]) if pair in trained_on]
     if seen:
-        warnings.warn(
+        warn(
             f"irreducible losses: {len(seen):,} of {len(of):,} points, row {seen[0]} first, are also among the examples"
-            " that the network is trained on, which lowers their losses; leave out copies",
-            stacklevel=4,
+            " that the network is trained on, which lowers their losses; leave out copies"
         )
 
 

@@ -1,7 +1,7 @@
 """Searches: how a batch is found on a state. Each is a frozen value; see `natsel.capabilities.Search`."""
 
+from natsel import options as _options
 from natsel.capabilities import Capability, Search
-from natsel.options import checked_names
 from natsel.search.dpp import KDPP
 from natsel.search.exhaustive import Exhaustive
 from natsel.search.farthest_first import FarthestFirst
@@ -78,4 +78,4 @@ __all__ = [
     "stable_top_k",
 ]
 
-checked_names(globals())
+_options.checked_names(globals())

@@ -1,6 +1,6 @@
 """The journal: labels, rounds and acquisitions, written once and never changed."""
 
-from natsel.options import checked_names
+from natsel import options as _options
 from natsel.store.checking import Report as Report
 from natsel.store.history import Acquisition as Acquisition
 from natsel.store.history import Amendment as Amendment
@@ -14,4 +14,4 @@ from natsel.store.journal import Journal as Journal
 from natsel.store.points import Points as Points
 from natsel.store.state import RunState as RunState
 
-checked_names(globals())
+_options.checked_names(globals())

@@ -6,7 +6,6 @@ to stop.
 """
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from natsel.containers import atomically, remove_leftovers
+from natsel.options import warn
 
 
 def folder_of(journal: Path) -> Path:
@@ -91,10 +91,9 @@ class Artefacts:
 
         content = self.content(name)
         if content is None:
-            warnings.warn(
+            warn(
                 f"store: {self._path(name)} is {self.look(name)}; it is made again from the labels, which are safe in"
-                " the journal",
-                stacklevel=3,
+                " the journal"
             )
             return None
         tensors: dict[str, Tensor] = load(content)

@@ -14,9 +14,9 @@ is older than that, one of them (`sqlite_sequence`) names the last entry, and ev
 import os
 import sqlite3
 import time
-import warnings
 from pathlib import Path
 
+from natsel.options import warn
 from natsel.store import schema, seals
 from natsel.store.checking import damage, whole_until
 from natsel.store.failures import FAILURES, damaged, explained, is_busy
@@ -83,10 +83,9 @@ def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> N
         connection.execute("PRAGMA foreign_keys = OFF")  # tables that others refer to are made anew
         _bring_up_to_date(connection, path)
         if log_is_missing and version == 1:
-            warnings.warn(
+            warn(
                 f"store: {path} was written by an earlier natsel, which kept the latest entries in"
-                f" {Path(path).name}-wal; if it was copied without that file, copy both again",
-                stacklevel=4,
+                f" {Path(path).name}-wal; if it was copied without that file, copy both again"
             )
     elif check:
         connection.execute("BEGIN")

@@ -47,7 +47,7 @@ class IDiagram(Picture):
     unit: str = "nats"
 
     @classmethod
-    def from_joint(cls, joint: Any, variables: Sequence[str] | None = None, *, unit: Unit = "nats") -> "IDiagram":
+    def from_joint(cls, joint: Any, variables: str | Sequence[str] | None = None, *, unit: Unit = "nats") -> "IDiagram":
         """The diagram of some variables of a joint distribution (all of them, unless named)."""
         names = _chosen(joint, variables)
         n = len(names)
@@ -159,7 +159,7 @@ def _moebius(entropy_S: Any, n: int) -> Any:
     return -outside.reshape(-1)
 
 
-def _chosen(joint: Any, variables: Sequence[str] | None) -> tuple[str, ...]:
+def _chosen(joint: Any, variables: str | Sequence[str] | None) -> tuple[str, ...]:
     declared: tuple[str, ...] = tuple(getattr(joint, "names", ()))
     if variables is None and not declared:
         raise ValueError(f"variables: {type(joint).__name__} does not say its variables; name those to draw")

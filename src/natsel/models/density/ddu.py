@@ -33,6 +33,7 @@ from natsel.models.networks.outputs import Classes
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
+from natsel.options import Rows
 
 # Features of so many bytes are held at a time; a belief holds one density and one row of logits per point.
 _FEATURES = 1 << 26
@@ -130,7 +131,7 @@ class DDU:
         self.epochs = found.epochs
         return self._fit_density(found.module, labelled, validation, progress)
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """The log density of the features of inputs and their logits, from one forward pass."""
         module, density = self._fitted()
         if len(inputs) == 0:

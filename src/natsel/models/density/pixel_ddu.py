@@ -34,6 +34,7 @@ from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction,
 from natsel.models.networks.prediction import bytes_per_point
 from natsel.models.networks.training import fresh_to_train, only_module
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 
 # Of few pixels, all predicted rightly, the best temperature would be 0.
 _TEMPERATURES = (0.1, 10.0)
@@ -118,7 +119,7 @@ class PixelDDU:
         module = train_by(self.train, module, labelled, validation, seed=seed, device=self.device)
         return self._fit_density(module, labelled, validation, progress)
 
-    def maps(self, pictures: Any, *, progress: Progress | None = None) -> PixelMaps:
+    def maps(self, pictures: Rows, *, progress: Progress | None = None) -> PixelMaps:
         """Log density, entropy and likeliest class of every pixel, from one forward pass over the pictures."""
         if self.module is None or self.fitted_density is None:
             raise ValueError("model: it has learnt nothing yet; fit the model first")

@@ -43,6 +43,7 @@ from natsel.models.networks.training import (
     trained_module,
 )
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 
 
 class Dropout:
@@ -128,7 +129,7 @@ class Dropout:
         self.epochs = found.epochs
         return self._set_fit(found.module, seed, found.outputs)
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None, spill: str | Path | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None, spill: str | Path | None = None) -> Belief:
         """What the draws say about inputs; `spill` names a folder to keep the answer in instead of in memory.
 
         A spilled belief is memory-mapped. Called again with the same folder, a killed call goes on where it was.

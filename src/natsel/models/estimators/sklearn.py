@@ -51,6 +51,7 @@ from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemb
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_as_given
+from natsel.options import Rows
 from natsel.seeds import derive
 
 _FOLDS = 5
@@ -141,14 +142,14 @@ class Sklearn:
         self._committee = committee
         return self
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """One row per input, one draw per member."""
         belief = self._predicted(self._fitted_committee(), inputs, progress)
         if isinstance(belief, GaussianSamples) and self._log_likelihood_K is not None:
             return belief.reweighted(self._log_likelihood_K)
         return belief
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: what is believed, but of boosted trees the whole model, as it is its best guess."""
         committee = self._fitted_committee()
         if not isinstance(committee, VirtualEnsemble) or self.weigh_members:

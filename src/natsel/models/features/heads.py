@@ -16,6 +16,7 @@ from natsel.models.adapter import ModelAdapter
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
 from natsel.models.protocol import Model, Progress
+from natsel.options import Rows
 
 Head = Callable[[int, int], Any]
 """Given the number of features and of classes (1: a regression), makes a model."""
@@ -32,7 +33,7 @@ class ModelOnFeatures(ABC):
         """How many features an input has; the examples are those of a fit that begins."""
 
     @abstractmethod
-    def features(self, inputs: Any, *, progress: Progress | None = None) -> Any:
+    def features(self, inputs: Rows, *, progress: Progress | None = None) -> Any:
         """What the head sees of inputs, [N, D] in float32."""
 
     def fit(
@@ -48,13 +49,13 @@ class ModelOnFeatures(ABC):
         self._fitted_head = head.fit(examples, others, seed=seed, progress=progress)
         return self
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the head believes about the features of inputs."""
         head = self._head_after_fit()
         return head.believe(self.features(inputs, progress=progress), progress=progress)
 
     def believe_together(
-        self, pool_inputs: Any, target_inputs: Any, *, progress: Progress | None = None
+        self, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
     ) -> tuple[Belief, Belief]:
         """What the head believes about the features of both, from the same draws."""
         head = self._head_after_fit()

@@ -23,6 +23,7 @@ from natsel.models.features.heads import Head, ModelOnFeatures, dropout_head
 from natsel.models.networks.inputs import as_device
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array
+from natsel.options import Rows
 
 _IMAGES = 32  # enough for the threads of a CPU, few enough for its caches
 
@@ -52,7 +53,7 @@ class Frozen(ModelOnFeatures):
         self.backbone, self.cache = backbone, cache
         self.head = dropout_head() if head is None else head
 
-    def features(self, inputs: Any, *, progress: Progress | None = None) -> Array:
+    def features(self, inputs: Rows, *, progress: Progress | None = None) -> Array:
         """What the head sees of inputs, (N, D) in float32."""
         features_N_D = embed(self.backbone, inputs, cache=self.cache, progress=progress)
         features_N_D -= features_N_D.mean(1, keepdims=True)

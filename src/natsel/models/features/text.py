@@ -15,6 +15,7 @@ from natsel.data.frames import FrameRows, by_position
 from natsel.models.features.heads import Head, ModelOnFeatures, dropout_head
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array
+from natsel.options import Rows
 
 
 class TextModel(ModelOnFeatures):
@@ -30,7 +31,7 @@ class TextModel(ModelOnFeatures):
     (1, 5, 2)
     """
 
-    def __init__(self, texts: Any = None, *, words: int = 5_000, head: Head | Any = None) -> None:
+    def __init__(self, texts: Rows = None, *, words: int = 5_000, head: Head | Any = None) -> None:
         if words < 1:
             raise ValueError(f"words: the vocabulary needs at least one word, found {words}; 5,000 is usual")
         self.texts = None if texts is None else _checked(texts, "texts")
@@ -38,7 +39,7 @@ class TextModel(ModelOnFeatures):
         self.head = dropout_head() if head is None else head
         self._vectoriser: Any = None
 
-    def features(self, inputs: Any, *, progress: Progress | None = None) -> "_Dense":
+    def features(self, inputs: Rows, *, progress: Progress | None = None) -> "_Dense":
         """TF-IDF of texts, made dense where rows are asked for."""
         return _Dense(self._vectoriser.transform(_checked(inputs)))
 

@@ -34,6 +34,7 @@ from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 from natsel.seeds import derive
 
 Labels = Literal["expected", "hard", "sampled", "true"]
@@ -127,7 +128,7 @@ class Gradients:
         outputs = outputs_of_trained(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
         return model._fit_posterior(module, outputs, labelled, 0)
 
-    def believe(self, inputs: Any, labels: Any = None, *, progress: Progress | None = None) -> FisherRows:
+    def believe(self, inputs: Rows, labels: Any = None, *, progress: Progress | None = None) -> FisherRows:
         """Rows of gradients at inputs, with the precision of the weights; `labels` are the inputs' own, for "true"."""
         module = self._fitted()
         if (labels is None) == (self.labels == "true"):
@@ -140,7 +141,7 @@ class Gradients:
         belief._set(warnings=self.warnings)
         return belief
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
         return self._outputs.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
 

@@ -24,6 +24,7 @@ from natsel.models.last_layer.readout import curvature_of, readout_of_module
 from natsel.models.networks.outputs import Outputs, outputs_with_likelihood
 from natsel.models.networks.prediction import predict
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 
 
 class LaplaceTorch:
@@ -59,7 +60,7 @@ class LaplaceTorch:
         parts = [tensor.cpu().numpy() for tensor in self.precision.tensors().values()]
         self._name = f"laplace-torch:{fingerprint(weights_fingerprint(self.module), *parts)}"
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> FisherFactors | FisherRows:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> FisherFactors | FisherRows:
         """Factors of the last layer, or rows of all weights, with the posterior's precision."""
         belief = (self._factors if self.last_layer else self._rows)(inputs, progress)
         belief._set(warnings=self.warnings)

@@ -30,6 +30,7 @@ from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
 from natsel.models.rows import rows_of
+from natsel.options import Rows
 from natsel.seeds import derive
 
 
@@ -130,7 +131,7 @@ class LastLayer:
     def of_linear(
         cls,
         weight_C_D: Any,
-        features_T_D: Any,
+        features_T_D: Rows,
         likelihood: Likelihood = "categorical",
         *,
         noise: float = 1.0,
@@ -157,7 +158,7 @@ class LastLayer:
         readout = Readout(read, weight.double().to(model.device))
         return model._fit_posterior(readout, outputs_with_likelihood(likelihood, noise), features_T_D)
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> FisherFactors:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> FisherFactors:
         """What the last layer sees and says of inputs, with the precision of its weights."""
         readout = self._fitted()
         features_N_D = readout.features(inputs, progress)
@@ -166,7 +167,7 @@ class LastLayer:
         belief._set(warnings=self.warnings)
         return belief
 
-    def draws(self, inputs: Any, count: int = 100, seed: int = 0, *, progress: Progress | None = None) -> Belief:
+    def draws(self, inputs: Rows, count: int = 100, seed: int = 0, *, progress: Progress | None = None) -> Belief:
         """Predictions of draws of the last layer from its posterior, the same for all inputs and calls of one seed."""
         if count < 1:
             raise ValueError(f"count: expected a number of draws from 1 on, found {count}; 100 is usual")
@@ -176,7 +177,7 @@ class LastLayer:
         weight_KC_D = (readout.weight_C_D.flatten() + steps_K_P).reshape(count * outputs, width)
         return self._predict(weight_KC_D, inputs, f"{self._name}-{seed}-{count}", progress)
 
-    def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
         return self._predict(self._fitted().weight_C_D, inputs, self._name, progress)
 

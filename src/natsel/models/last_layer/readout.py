@@ -24,6 +24,7 @@ from natsel.models.networks.outputs import Outputs
 from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_of
+from natsel.options import Rows
 
 LinearLayer = nn.Linear | ScaledLinear
 
@@ -44,7 +45,7 @@ class Readout:
     weight_C_D: Tensor
     offset_C: Tensor | None = None  # −∞ for classes without a label so far
 
-    def features(self, inputs: Any, progress: Progress | None = None) -> Tensor:
+    def features(self, inputs: Rows, progress: Progress | None = None) -> Tensor:
         """What the layer sees of inputs."""
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")

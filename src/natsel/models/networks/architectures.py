@@ -18,11 +18,13 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
+from natsel.options import Count
+
 Network = nn.Module | Callable[[], nn.Module]
 """A module, which is copied and re-initialised, or a function without arguments that makes one."""
 
 
-def mnist_cnn(classes: int = 10, mean: float = 0.1307, std: float = 0.3081) -> nn.Module:
+def mnist_cnn(classes: Count = 10, mean: float = 0.1307, std: float = 0.3081) -> nn.Module:
     """The BatchBALD network for 28×28 pictures: two 5×5 convolutions (32, 64), a layer of 128, dropout ½ in all three.
 
     >>> mnist_cnn()(torch.zeros(2, 28, 28)).shape
@@ -38,7 +40,7 @@ def mnist_cnn(classes: int = 10, mean: float = 0.1307, std: float = 0.3081) -> n
 
 
 def emnist_cnn(
-    classes: int = 47, mean: float = 0.1751, std: float = 0.3332, shape: tuple[int, int] = (28, 28)
+    classes: Count = 47, mean: float = 0.1751, std: float = 0.3332, shape: tuple[int, int] = (28, 28)
 ) -> nn.Module:
     """The BatchBALD network for letters: three 3×3 convolutions (32, 64, 128), a layer of 512, dropout ½ in all four.
 
@@ -63,7 +65,7 @@ def emnist_cnn(
     )
 
 
-def mlp(features: int, classes: int, hidden: tuple[int, ...] = (128,), dropout: float = 0.5) -> nn.Module:
+def mlp(features: Count, classes: Count, hidden: tuple[int, ...] = (128,), dropout: float = 0.5) -> nn.Module:
     """A perceptron with dropout after each hidden layer; inputs of any shape are flattened. For numbers: classes=1.
 
     >>> mlp(64, 10)(torch.zeros(2, 8, 8)).shape

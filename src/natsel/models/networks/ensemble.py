@@ -10,7 +10,7 @@ learn faster one at a time. Which of the two it is depends on the network and th
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,7 @@ from natsel.models.networks.training import (
     trained_outputs,
 )
 from natsel.models.protocol import Progress
+from natsel.options import Rows
 from natsel.seeds import derive
 
 
@@ -146,7 +147,7 @@ class Ensemble:
         self.outputs = _with_mean_noise([each.outputs for each in found])
         return self
 
-    def believe(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
+    def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the members say about inputs, one draw each."""
         modules = self._fitted()
         return self.outputs.belief(predict(modules, inputs, self.device, progress), weights_fingerprint(*modules))

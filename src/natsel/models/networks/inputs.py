@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from natsel.beliefs.arrays import as_device as usable
 from natsel.models.networks.architectures import ImageInput
 from natsel.models.networks.evaluation_mode import evaluating
+from natsel.options import Rows
 
 Reader = Callable[[slice], Tensor]
 """A slice of the inputs → their tensor, as one network takes it."""
@@ -60,7 +61,7 @@ def as_inputs(inputs: Any, device: torch.device | str | None = None, dtype: torc
     return found
 
 
-def inputs_of(module: nn.Module, inputs: Any, device: torch.device | str | None = None) -> Tensor:
+def inputs_of(module: nn.Module, inputs: Rows, device: torch.device | str | None = None) -> Tensor:
     """Inputs as natsel gives them to a module: in the type it computes in, pictures with their channels first.
 
     A training loop of your own that calls this learns from the numbers that natsel asks the network about later.

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from natsel.options import Count
+
 
 class ScaledLinear(nn.Module):
     """A linear layer that scales its weights when it is called, not when they are drawn.
@@ -36,7 +38,7 @@ class ScaledLinear(nn.Module):
         return F.linear(inputs_B_D * self.scale, self.weight, self.bias_gain * self.bias)
 
 
-def ntk_mlp(features: int, classes: int = 1, hidden: tuple[int, ...] = (512, 512)) -> nn.Module:
+def ntk_mlp(features: Count, classes: Count = 1, hidden: tuple[int, ...] = (512, 512)) -> nn.Module:
     """A perceptron of `ScaledLinear` layers with ReLU between them; inputs of any shape are flattened.
 
     >>> ntk_mlp(8)(torch.zeros(2, 8)).shape

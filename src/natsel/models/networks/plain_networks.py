@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from natsel.models.networks.residual_networks import GlobalAverage, Scale, picture_input, with_norm
 from natsel.models.networks.spectral_norm import SpectralLinear, spectrally_normalised
+from natsel.options import Count
 
 # Widths as multiples of the first one, 0 where a 2×2 pooling stands. The first is for pictures of 28 pixels.
 _FOUR_POOLINGS = (1, 1, 2, 2, 0, 4, 4, 4, 0, 8, 8, 8, 0, 8, 8, 8, 0)
@@ -21,8 +22,8 @@ _FIVE_POOLINGS = (1, 1, 0, 2, 2, 0, 4, 4, 4, 0, 8, 8, 8, 0, 8, 8, 8, 0)
 
 
 def lenet(
-    classes: int = 10,
-    in_channels: int = 1,
+    classes: Count = 10,
+    in_channels: Count = 1,
     shape: tuple[int, int] = (28, 28),
     mean: Scale = None,
     std: Scale = None,
@@ -51,15 +52,15 @@ def lenet(
 
 
 def vgg16(
-    classes: int = 10,
-    in_channels: int = 3,
+    classes: Count = 10,
+    in_channels: Count = 3,
     shape: tuple[int, int] = (32, 32),
     mean: Scale = None,
     std: Scale = None,
     *,
     spectral: float | None = None,
     dropout: float = 0.0,
-    width: int = 64,
+    width: Count = 64,
 ) -> nn.Sequential:
     """VGG-16 with 512 features; pictures below 32 pixels are pooled four times instead of five, as for MNIST.
 
@@ -84,10 +85,10 @@ def vgg16(
 
 
 def resffn(
-    features: int,
-    classes: int,
-    depth: int = 4,
-    width: int = 128,
+    features: Count,
+    classes: Count,
+    depth: Count = 4,
+    width: Count = 128,
     *,
     spectral: float | None = None,
     iterations: int = 1,
@@ -121,7 +122,7 @@ class _Layer(nn.Module):
 
     linear: nn.Linear | SpectralLinear
 
-    def __init__(self, width: int, dropout: float, residual: bool) -> None:
+    def __init__(self, width: Count, dropout: float, residual: bool) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width)
         self.rest = nn.Sequential(nn.ReLU(), nn.Dropout(dropout)) if dropout else nn.ReLU()

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from natsel.models.networks.architectures import ImageInput
 from natsel.models.networks.spectral_norm import spectrally_normalised
+from natsel.options import Count
 
 Scale = float | tuple[float, ...] | None
 """A mean or a standard deviation of pixels: one number, one for each channel, or None for those of a usual data set."""
@@ -29,8 +30,8 @@ _USUAL = {1: (0.1307, 0.3081), 3: ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.
 
 
 def resnet18(
-    classes: int = 10,
-    in_channels: int = 3,
+    classes: Count = 10,
+    in_channels: Count = 3,
     shape: tuple[int, int] = (32, 32),
     mean: Scale = None,
     std: Scale = None,
@@ -38,7 +39,7 @@ def resnet18(
     spectral: float | None = None,
     sensitive: bool = False,
     dropout: float = 0.0,
-    width: int = 64,
+    width: Count = 64,
 ) -> nn.Sequential:
     """ResNet-18 with 512 features: four stages of two blocks, widths 64, 128, 256, 512.
 
@@ -54,8 +55,8 @@ def resnet18(
 
 
 def resnet50(
-    classes: int = 10,
-    in_channels: int = 3,
+    classes: Count = 10,
+    in_channels: Count = 3,
     shape: tuple[int, int] = (32, 32),
     mean: Scale = None,
     std: Scale = None,
@@ -63,7 +64,7 @@ def resnet50(
     spectral: float | None = None,
     sensitive: bool = False,
     dropout: float = 0.0,
-    width: int = 64,
+    width: Count = 64,
 ) -> nn.Sequential:
     """ResNet-50 with 2,048 features: four stages of 3, 4, 6 and 3 bottleneck blocks; arguments as for `resnet18`.
 
@@ -76,14 +77,14 @@ def resnet50(
 
 
 def wide_resnet(
-    classes: int = 10,
-    in_channels: int = 3,
+    classes: Count = 10,
+    in_channels: Count = 3,
     shape: tuple[int, int] = (32, 32),
     mean: Scale = None,
     std: Scale = None,
     *,
-    depth: int = 28,
-    widening: int = 10,
+    depth: Count = 28,
+    widening: Count = 10,
     spectral: float | None = None,
     sensitive: bool = False,
     dropout: float = 0.0,
@@ -112,7 +113,7 @@ def wide_resnet(
     return with_norm(nn.Sequential(*layers), spectral)
 
 
-def picture_input(in_channels: int, shape: tuple[int, int], mean: Scale, std: Scale) -> ImageInput:
+def picture_input(in_channels: Count, shape: tuple[int, int], mean: Scale, std: Scale) -> ImageInput:
     """The first layer of a network for pictures.
 
     >>> picture_input(1, (28, 28), None, None)
@@ -141,7 +142,7 @@ class AveragePoolShortcut(nn.Module):
     torch.Size([1, 2, 2, 2])
     """
 
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+    def __init__(self, in_channels: Count, out_channels: int, stride: int) -> None:
         super().__init__()
         self.stride, self.more_channels = stride, out_channels - in_channels
 
@@ -164,7 +165,7 @@ class GlobalAverage(nn.Module):
 class _Basic(nn.Module):
     expansion = 1
 
-    def __init__(self, channels: int, width: int, stride: int, sensitive: bool) -> None:
+    def __init__(self, channels: int, width: Count, stride: int, sensitive: bool) -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
             *(_convolution(channels, width, 3, stride), nn.BatchNorm2d(width), _activation(sensitive)),
@@ -181,7 +182,7 @@ class _Basic(nn.Module):
 class _Bottleneck(nn.Module):
     expansion = 4
 
-    def __init__(self, channels: int, width: int, stride: int, sensitive: bool) -> None:
+    def __init__(self, channels: int, width: Count, stride: int, sensitive: bool) -> None:
         super().__init__()
         wide = self.expansion * width
         self.convolutions = nn.Sequential(
@@ -198,7 +199,7 @@ class _Bottleneck(nn.Module):
 
 
 class _Wide(nn.Module):
-    def __init__(self, channels: int, width: int, stride: int, sensitive: bool, dropout: float) -> None:
+    def __init__(self, channels: int, width: Count, stride: int, sensitive: bool, dropout: float) -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
             *(nn.BatchNorm2d(channels), _activation(sensitive), _convolution(channels, width, 3, stride)),
@@ -215,13 +216,13 @@ class _Wide(nn.Module):
 def _resnet(
     block: type[_Basic] | type[_Bottleneck],
     blocks: tuple[int, ...],
-    classes: int,
+    classes: Count,
     pictures: ImageInput,
     *,
     spectral: float | None,
     sensitive: bool,
     dropout: float,
-    width: int,
+    width: Count,
 ) -> nn.Sequential:
     _check_sides(pictures.shape, len(blocks))
     layers = [pictures, _convolution(pictures.channels, width, 3), nn.BatchNorm2d(width), _activation(sensitive)]
@@ -235,7 +236,7 @@ def _resnet(
     return with_norm(nn.Sequential(*layers), spectral)
 
 
-def _convolution(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+def _convolution(channels: int, width: Count, kernel: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
 
 
@@ -243,7 +244,7 @@ def _activation(sensitive: bool) -> nn.Module:
     return nn.LeakyReLU(0.01) if sensitive else nn.ReLU()
 
 
-def _shortcut(channels: int, width: int, stride: int, sensitive: bool, norm: bool = True) -> nn.Module:
+def _shortcut(channels: int, width: Count, stride: int, sensitive: bool, norm: bool = True) -> nn.Module:
     if stride == 1 and channels == width:
         return nn.Identity()
     if sensitive:

@@ -21,6 +21,7 @@ from natsel.data.examples import Examples
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
 from natsel.models.rows import Array, numbers_of, rows_of
+from natsel.options import Rows
 
 
 class BayesianLinear:
@@ -73,7 +74,7 @@ class BayesianLinear:
         self._draws_id = f"bayesian-linear:{fingerprint(*decided_by)}"
         return self
 
-    def believe(self, inputs: Any) -> GaussianFeatures:
+    def believe(self, inputs: Rows) -> GaussianFeatures:
         """The posterior: its mean, and features whose products are its covariances."""
         if self._draws_id is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
@@ -89,7 +90,7 @@ class BayesianLinear:
         features_N_D = chunked(work, len(inputs), 32 * len(self.mean_D), torch.device("cpu"))
         return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
 
-    def predictive(self, inputs: Any) -> GaussianSamples:
+    def predictive(self, inputs: Rows) -> GaussianSamples:
         """What labels are expected: one Gaussian per input, posterior variance and noise together."""
         belief = self.believe(inputs)
         variance_N = belief.features_N_D.square().sum(1) + belief.noise_N

@@ -25,6 +25,7 @@ from natsel.data.examples import Examples
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
+from natsel.options import Rows
 from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
@@ -102,7 +103,7 @@ class GaussianProcess(JointProcess):
         self._fit_id = (kernel, self.noise, self.draws, seed, rows_N, labels_N)
         return self
 
-    def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
+    def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input: a Gaussian, or the estimator's own class probabilities."""
         rows_N = self._rows(inputs)
         posterior = self._fitted()

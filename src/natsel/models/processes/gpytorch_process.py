@@ -25,6 +25,7 @@ from natsel.memory import require
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, numbers_of, rows_of
+from natsel.options import Rows
 from natsel.seeds import derive
 
 Make = Callable[[Tensor, Tensor], tuple[Any, Any]]
@@ -91,7 +92,7 @@ class GPyTorch(JointProcess):
         self._fit_id = (self.draws, seed, rows_N, labels_N, *weights)
         return self
 
-    def predictive(self, inputs: Any) -> GaussianSamples | CategoricalSamples:
+    def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input."""
         rows_N = torch.from_numpy(self._rows(inputs))
         with torch.no_grad(), _exact_cholesky():

@@ -23,6 +23,7 @@ from natsel.beliefs import Belief, CategoricalSamples
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
 from natsel.models.rows import Array, rows_of
+from natsel.options import Rows
 from natsel.seeds import derive
 
 Covariance = Callable[[Tensor, Tensor], Tensor]
@@ -134,11 +135,11 @@ class JointProcess(ABC):
     @abstractmethod
     def _joint_belief(self, rows_N_D: Array) -> Belief: ...
 
-    def believe(self, inputs: Any) -> Belief:
+    def believe(self, inputs: Rows) -> Belief:
         """A joint belief about these inputs; beliefs from another call are not to be combined with it."""
         return self._joint_belief(self._rows(inputs))
 
-    def believe_together(self, pool_inputs: Any, target_inputs: Any) -> tuple[Belief, Belief]:
+    def believe_together(self, pool_inputs: Rows, target_inputs: Rows) -> tuple[Belief, Belief]:
         """Beliefs about pool and targets in one space of features, or from the same joint draws."""
         pool_N_D, targets_M_D = self._rows(pool_inputs), self._rows(target_inputs)
         both, split = self._joint_belief(np.concatenate([pool_N_D, targets_M_D])), len(pool_N_D)

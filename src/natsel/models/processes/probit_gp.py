@@ -11,7 +11,7 @@ docs/theory/epig-jepig.md, 2, 6 and 13.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from natsel.information.gaussian_predictive import probit_bald
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, rows_of
+from natsel.options import Rows
 
 _SWEEPS = 200
 _SETTLED = 1e-10
@@ -84,13 +85,13 @@ class ProbitGP(JointProcess):
         features_N_D = pivoted_cholesky(variance_N, covariance, _TOLERANCE * self.variance)
         return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, self._draws_id(rows_N_D))
 
-    def predictive(self, inputs: Any) -> CategoricalSamples:
+    def predictive(self, inputs: Rows) -> CategoricalSamples:
         """The mean prediction Φ(mean/√(1 + variance)) of every input, as one draw."""
         mean_N, variance_N = self._moments(torch.from_numpy(self._rows(inputs)))
         latent_N = mean_N / (variance_N + 1).sqrt()
         return CategoricalSamples(torch.special.log_ndtr(torch.stack([-latent_N, latent_N], 1))[:, None, :])
 
-    def bald(self, inputs: Any) -> Tensor:
+    def bald(self, inputs: Rows) -> Tensor:
         """BALD of every input by quadrature over its latent value, without draws."""
         return probit_bald(*self._moments(torch.from_numpy(self._rows(inputs))))
 
