@@ -47,7 +47,7 @@ def test_highest_scores_are_kept_ties_by_position_infinity_first(keep, count):
 def test_shares_that_floating_point_misses():
     case = GOLDEN["prune_rounding"]
     assert [n_kept(*pair) for pair in case["inputs"]["pairs"]] == case["outputs"]["n_keep"]
-    for keep in (0.05, 0.0, -0.1, 1.1, math.nan):
+    for keep in (0.05, 0.0, -0.1, 1.1, math.nan, None, "half"):
         with pytest.raises(ValueError, match=r"^keep: "):
             kept_positions(SCORES, keep)
     with pytest.raises(ValueError, match="score_N: found NaN at example 1"):

@@ -144,7 +144,7 @@ def n_kept(keep: float, count: int) -> int:
     >>> n_kept(0.29, 100), n_kept(1 - 0.9, 10)
     (29, 1)
     """
-    if not 0 < keep <= 1:
+    if not isinstance(keep, int | float | np.number) or not 0 < keep <= 1:
         raise ValueError(f"keep: expected a share above 0 and up to 1, found {keep}; 0.5 keeps half")
     kept = math.floor(keep * count + 1e-9)
     if kept == 0:
