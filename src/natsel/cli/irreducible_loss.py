@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import fitted, print_json, progress, text_table, warn
+from natsel.cli.output import fitted, print_json, text_table, warn
 from natsel.cli.prediction_files import AsJson
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def command(
     """
     if cross_fit is not None and holdout is not None:
         raise ValueError("holdout: found --cross-fit as well; pass one of the two")
+    from natsel.progress import ProgressBar
     from natsel.sampling.irreducible_loss import DEFAULT_TRAINING, IrreducibleLoss, check_path, examples_fingerprint
 
     check_path(out)
@@ -77,13 +78,12 @@ def command(
     if holdout is not None:
         held, found = _held_out(holdout, whole, labels, ids, seed)
     scored = _scaled(whole, found.examples)
-    folds = 1 if held is not None else 2 if cross_fit is None else cross_fit
     settings: dict[str, Any] = {"training": replace(DEFAULT_TRAINING, max_epochs=epochs), "seed": seed}
-    with warnings.catch_warnings(record=True) as caught, progress(max(1, folds) * epochs, NAME) as advance:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        settings |= {"device": device, "ids": found.ids, "progress": _Steps(advance)}
+        settings |= {"device": device, "ids": found.ids, "progress": ProgressBar(NAME)}
         if held is None:
-            losses = IrreducibleLoss.cross_fitted(make, scored, folds=folds, **settings)
+            losses = IrreducibleLoss.cross_fitted(make, scored, folds=2 if cross_fit is None else cross_fit, **settings)
         else:
             losses = IrreducibleLoss.fit(make, _scaled(whole, held), scored, **settings)
     # What a network is given may be scaled; the table belongs to the data as they are.
@@ -105,17 +105,6 @@ class _LabelledData:
     examples: "Examples"
     ids: Any
     kind: str
-
-
-class _Steps:
-    """Progress by (done, total) as steps."""
-
-    def __init__(self, advance: Any) -> None:
-        self.advance, self.done = advance, 0
-
-    def __call__(self, done: int, total: int) -> None:
-        self.advance(done - self.done)
-        self.done = done
 
 
 def _read(data: str, labels: str | None, ids: str | None) -> _LabelledData:

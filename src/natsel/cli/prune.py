@@ -41,6 +41,7 @@ def command(
     labels: Annotated[
         str | None, typer.Option(help="The column or array of labels, where its name is unusual.")
     ] = None,
+    ids: Annotated[str | None, typer.Option(help="The column or array of ids; row numbers if not given.")] = None,
     network: Annotated[
         str | None, typer.Option(help="As in recipes: mlp, mnist-cnn, resnet18 …; chosen by the inputs if not given.")
     ] = None,
@@ -83,7 +84,7 @@ def command(
 
         # First, so that a wrong folder costs no work.
         places = {path: stack.enter_context(atomically(path)) for path in (out, report) if path is not None}
-        examples = _examples(data, labels)
+        examples = _examples(data, labels, ids)
 
         import natsel
         from natsel.models import Training
@@ -114,17 +115,17 @@ def command(
         _show(found, written)
 
 
-def _examples(data: str, labels: str | None) -> "Examples":
+def _examples(data: str, labels: str | None, ids: str | None) -> "Examples":
     """A data set of that name, else the file or folder."""
     from natsel.data import load, names, read_examples
 
     if data in names():
-        if labels is not None:
-            raise ValueError(f"labels: {data} comes with its labels; leave --labels out")
+        if labels is not None or ids is not None:
+            raise ValueError(f"labels: {data} comes with its labels and ids; leave --labels and --ids out")
         return load(data).train
     if not Path(data).exists():
         raise ValueError(f"data: {data!r} is neither a file nor a data set; natsel data lists the sets")
-    return read_examples(data, labels=labels)
+    return read_examples(data, labels=labels, ids=ids)
 
 
 def _write(found: "Pruning", out: Path, place: Path) -> None:
