@@ -33,7 +33,7 @@ from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
 from natsel.choose import METHODS, Method, Selection, resolve, select
 from natsel.choose.costs import Costs, as_budget
-from natsel.choose.selection import uncertainty_split
+from natsel.choose.selection import Pick, uncertainty_split
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.ids import IdArray, Key, are_among, as_ids, keys_of
@@ -322,18 +322,58 @@ class ActiveLearner:
             "stopped": stops[-1].reason if stops and stops[-1].revision == state.revision else None,
         }
 
-    def ask(self, k: int | None = None, *, budget: float | None = None) -> Selection:
+    def ask(self, k: int | None = None, *, budget: float | None = None, new: bool = False) -> Selection:
         """The next batch, recorded as handed out: nobody else on this journal is given these ids.
 
-        Before there are labels it is drawn at random, and says so in its warnings. Where fewer than k points are free
-        it is shorter; where none is, it is empty. With `budget` the labels of the batch cost no more than that: as many
-        points as fit, at most k where it is given.
+        A batch that was asked for under this name before the learner was opened (without a name: by one without a name
+        that has ended), and is not answered, comes back first: what is left of it, in its order, whatever k and budget
+        are now. Its warnings say so and since when. `new=True` goes on without it.
+
+        Before there are labels a batch is drawn at random, and says so in its warnings. Where fewer than k points are
+        free it is shorter; where none is, it is empty. With `budget` the labels of the batch cost no more than that: as
+        many points as fit, at most k where it is given.
         """
-        if budget is None:
-            return self._ask(self.k if k is None else as_count(k, "k"))
-        if self.costs is None:
-            raise ValueError("budget: is counted in costs; pass costs=… to the learner, or k to ask")
-        return self._ask(None if k is None else as_count(k, "k"), budget=as_budget(budget))
+        if not isinstance(new, bool):
+            raise ValueError(f"new: expected True or False, found {new!r}")
+        count = None if k is None else as_count(k, "k")
+        if budget is not None:
+            if self.costs is None:
+                raise ValueError("budget: is counted in costs; pass costs=… to the learner, or k to ask")
+            budget = as_budget(budget)
+        with self._lock:
+            number, left = (0, []) if new else self._record.left_behind(self._answering)
+            if left:
+                return self._handed_out_again(number, left, budget is None and count in (None, len(left)))
+            return self._ask(self.k if count is None and budget is None else count, budget=budget)
+
+    def _handed_out_again(self, number: int, left: list[Key], as_wished: bool) -> Selection:
+        """What is left of an earlier batch, as far as the journal knows it; nothing is fitted for it."""
+        (ask,) = (ask for one in self.history for ask in one.asks if ask.number == number)
+        ids, kept, whole = self._record.ids_of(left), {pick.id: pick for pick in ask.picks}, len(left) == len(ask.picks)
+        part = "" if whole else f": the {len(left)} that are left of {len(ask.picks)} points"
+        when = f"asked for at {ask.at[:16].replace('T', ' ')} UTC and not answered{part}"
+        warnings = [f"{when}; learner.ask(new=True) goes on without them", *ask.warnings, *self._news]
+        if not as_wished:
+            warnings.insert(1, "k and budget were not looked at: an earlier batch comes back as it was")
+        nothing = 0.0 if COLD in ask.warnings else math.nan
+        scores = [nothing if kept[key].score is None else kept[key].score for key in left]
+        picks = [
+            Pick(id, score, None, kept[key].epistemic, kept[key].aleatoric, None)
+            for id, score, key in zip(ids.tolist(), scores, left, strict=True)
+        ]
+        blank, same = random_selection(ids, len(left), self.pool, 0), ask.method == self.method.name
+        return replace(
+            blank,
+            ids=ids,
+            scores=torch.tensor(scores, dtype=torch.float64),
+            total=ask.total if whole and ask.total is not None else math.nan,
+            warnings=(*warnings, "gains, overlaps and weights of its picks were not kept"),
+            method=self.method if same else METHODS.get(ask.method, replace(self.method, name=ask.method)),
+            picked=blank.picked.with_ids(ids),
+            log_prob=ask.log_prob if whole else None,
+            costs=None if self.costs is None else self.costs.of(ids),
+            recorded=tuple(picks),
+        )
 
     def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
         """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.

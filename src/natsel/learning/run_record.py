@@ -42,6 +42,10 @@ class RunRecord:
     ) -> None:
         self.journal, self.pool, self.names = journal, pool, names or ClientNames(journal, run)
         self.lock = threading.RLock()
+        self._handed: set[int] = set()
+        """The numbers of the batches that were handed out here."""
+        self._asks_before: dict[str, int] = {}
+        """How many batches there were when a name became this client's."""
         before, aside = keys_of(pool.labelled_ids), keys_of(pool.ignored_ids)
         self.state: RunState = journal.begin(run, terms, points, who=self.names.name)
         if self.state.classes:
@@ -128,8 +132,25 @@ class RunRecord:
         """Hand a batch out; False, and nothing written, where another client took one of its ids first."""
         with self.lock:
             number = self.journal.ask(self.state, ask, limit=limit)
+            self._handed |= set() if number is None else {number}
             self.catch_up()
         return number is not None
+
+    def left_behind(self, busy: Iterable[Key] = ()) -> tuple[int, list[Key]]:
+        """The number of the first batch that was asked for under names that are this client's now, before they were,
+        and the ids of it that are still outstanding; it is handed out here with that. Without `busy` ids.
+        """
+        with self.lock:
+            names = self.names.held({asked.who for asked in self.catch_up().outstanding.values()})
+            state = self.catch_up()  # again: whoever had a name before may have told everything in the meantime
+            for name in names:
+                self._asks_before.setdefault(name, state.asks)
+            before, asked = self._asks_before, state.outstanding
+            left = {id: asked[id].ask for id in self._known(asked) if asked[id].ask <= before.get(asked[id].who, 0)}
+            left = {id: ask for id, ask in left.items() if ask not in self._handed and id not in busy}
+            number = min(left.values(), default=0)
+            self._handed.add(number)
+            return number, [id for id, ask in left.items() if ask == number]
 
     def tell(self, ids: Any, labels: Any, *, skipped: Any = (), who: str | None = None) -> None:
         """Check labels, then write them, and the ids that got none, in one transaction."""
