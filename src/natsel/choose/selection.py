@@ -115,8 +115,7 @@ class Selection(Tabular):
     """How much each pick counts, where the search says so; the same id may then come twice."""
     costs: Tensor | None = field(default=None, repr=False)
     """What the label of each pick costs, where costs were given."""
-    recorded: tuple[Pick, ...] | None = field(default=None, repr=False)
-    """What a journal kept of the picks, where this batch comes back from one; what was believed is not kept."""
+    recorded: tuple[Pick, ...] | None = field(default=None, repr=False)  # of a batch that comes back from a journal
 
     def __len__(self) -> int:
         return len(self.ids)

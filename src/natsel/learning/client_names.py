@@ -71,13 +71,13 @@ class ClientNames:
         return self.name
 
     def held(self, others: Iterable[str]) -> set[str]:
-        """The names that are this client's alone: its own, and those of others without a name that have ended."""
+        """The names that no other client has: of its own and, where it has none, those of others that have ended."""
         self.take()
         with self._lock:
-            for name in others:
-                if not self.given and _is_unnamed(name):
-                    self._hold(name)
-            return {*self._held}
+            return {
+                *self._held,
+                *(name for name in others if not self.given and _is_unnamed(name) and self._hold(name)),
+            }
 
     def answering(self, others: Iterable[str]) -> set[str]:
         """The names whose outstanding ids are this client's to answer, of its own and some others."""
