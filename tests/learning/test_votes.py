@@ -173,6 +173,9 @@ def test_classes_are_merged_and_renamed_for_all_and_for_good(tmp_path):
         assert {(row["value"], row["class"]) for row in one.labels()} == {(0, "DESC"), (1, "PERSON"), (2, "NUM")}
         assert set(one.predict(ids=IDS)) <= {"DESC", "PERSON", "NUM"}
         assert one.predict_proba(ids=IDS).shape == (40, 3)
+        for wrong, said in ((3, "new: expected the name of a class, found 3"), (" num", "did you mean 'NUM'")):
+            with pytest.raises(ValueError, match=said):
+                one.rename_class("PERSON", wrong)
         with pytest.raises(ValueError, match=r"old: there is no class 'LOC'; the classes are DESC, PERSON, NUM"):
             one.rename_class("LOC", "NUM")
         page = campaign_page(read_campaign(one.journal))

@@ -267,16 +267,9 @@ class ActiveLearner:
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
         """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
-        if (inputs is None) == (ids is None):
-            raise ValueError("belief: pass either inputs or ids=…")
-        with self._lock:
-            self._fitted.fit_and_evaluate(self._record)
-            if not self._fitted.revision:
-                raise ValueError("belief: there are no labels to learn from yet; tell some first")
-            if ids is None:
-                return self._fitted.believe(inputs)
-            chosen = as_ids(ids)
-            return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
+        chosen = None if ids is None else as_ids(ids)
+        belief = self._of_model("belief", self._fitted.believe, inputs, chosen)
+        return belief if chosen is None else belief.with_ids(chosen)
 
     def predict(self, inputs: Any = None, *, ids: Any = None) -> Array:
         """The labels to expect of inputs, or of points of the pool by their ids, after all labels so far: names of
@@ -289,7 +282,7 @@ class ActiveLearner:
         >>> learner.predict([[-1.0], [9.0]]).tolist()
         ['cat', 'dog']
         """
-        belief = self._predictive("predict", inputs, ids)
+        belief = self._of_model("predict", self._fitted.predictive, inputs, ids)
         found_N = belief.predict().cpu().numpy()
         names = self._class_names()
         return np.array(names)[found_N] if names else found_N
@@ -308,20 +301,20 @@ class ActiveLearner:
         >>> learner.predict_proba(ids=[0]).sum().item()
         1.0
         """
-        probs_N_C = self._predictive("predict_proba", inputs, ids).predict_proba().cpu().numpy()
+        belief = self._of_model("predict_proba", self._fitted.predictive, inputs, ids)
+        probs_N_C = belief.predict_proba().cpu().numpy()
         unknown = max(0, len(self.pool.classes) - probs_N_C.shape[1])  # classes that were added since the fit
         return np.pad(probs_N_C, ((0, 0), (0, unknown)))
 
-    def _predictive(self, name: str, inputs: Any, ids: Any) -> Belief:
-        """What labels the model, fitted to all labels, expects of inputs or of points of the pool."""
+    def _of_model(self, name: str, answer: Callable[[Any], Belief], inputs: Any, ids: Any) -> Belief:
+        """What the model, fitted to all labels, answers about inputs or about points of the pool."""
         if (inputs is None) == (ids is None):
             raise ValueError(f"{name}: pass either inputs or ids=…")
         with self._lock:
             self._fitted.fit_and_evaluate(self._record)
             if not self._fitted.revision:
                 raise ValueError(f"{name}: there are no labels to learn from yet; tell some first")
-            rows = Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids)
-            return self._fitted.predictive(rows)
+            return answer(Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids))
 
     def summary(self) -> dict[str, Any]:
         """Where the run stands, as plain values."""
@@ -395,20 +388,17 @@ class ActiveLearner:
         """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
 
         All are checked before any is written, and all are on disk when this returns. Telling the same again changes
-        nothing. `who` says whose labels they are; without it they are one person's. Where people disagree, `resolve`
-        says which label counts.
+        nothing. `who` says whose labels they are (`resolve`: which one counts); without it they are one person's.
         """
         self._record.tell(ids, labels, who=who)
 
     def add_classes(self, names: Sequence[str]) -> None:
-        """Add classes that turned up late, after those there are, for all who work on the journal; also such as are
-        written like one there is ("desc" beside "DESC"), which `tell` refuses.
-        """
+        """Add classes that turned up late, after those there are, for all; also "desc" beside "DESC", if it is meant."""
         self._record.add_classes([names] if isinstance(names, str) else list(names))
 
     def rename_class(self, old: str, new: str) -> None:
-        """Give a class another name, for all who work on the journal; where there is a class of that name, both are one
-        from now on. Labels that have been told or will be told under the old name count as the new one.
+        """Give a class another name, for all and for good; where there is a class of that name, both are one from now
+        on. Labels under the old name, told before or after, count as the new one.
 
         >>> from sklearn.ensemble import RandomForestClassifier
         >>> learner = ActiveLearner(RandomForestClassifier(5), Pool([[0.0], [1.0]], labels=["DESC", "Desc."]))
@@ -416,6 +406,10 @@ class ActiveLearner:
         >>> learner.pool.classes, [row["class"] for row in learner.labels()]
         (('DESC',), ['DESC', 'DESC'])
         """
+        others = tuple(name for name in self.pool.classes if name != old)
+        if not isinstance(new, str) or not new.strip():
+            raise ValueError(f"new: expected the name of a class, found {new!r}")
+        refuse(lookalikes([new], others), others, [new], None, "new", "learner.add_classes")
         with self._record.lock:
             self.journal.rename_class(self._record.state, old, new, self._record.names.name)
             self._record.catch_up()
@@ -479,8 +473,7 @@ class ActiveLearner:
         rule_name, rule = rule_for(resolve, None if known is None else known.terms, self.pool.regression)
         config |= {} if rule_name == "last" else {"resolve": rule_name}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
-        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
-        terms = replace(terms, rule=rule)
+        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config, rule)
         points = Points(keys_of(contents.ids), contents.marks())
         if known is not None:
             kind = known.terms.notes.get("inputs", contents.kind)
@@ -502,9 +495,8 @@ class ActiveLearner:
 
     def _refuse_names_for_numbers(self, known: Run) -> None:
         """Refuse names of classes for a run whose labels are numbers: which is which is not known."""
-        names = self.pool.classes
-        counted = names == tuple(str(number) for number in range(len(names)))
-        if names and not known.classes and not counted and self.journal.replay(known.run).values:
+        names = self._class_names()
+        if names and not known.classes and self.journal.replay(known.run).values:
             raise ValueError(
                 f"store: {self.journal.path} holds a run of classes without names, not {', '.join(names[:10])}; open it"
                 " as it was or choose another file"

@@ -89,6 +89,7 @@ class RunRecord:
                 outstanding=dict(state.outstanding),
                 skipped=dict(state.skipped),
                 disputed=dict(state.disputed),
+                votes=dict(state.votes),
                 changed={},
             )
 
@@ -158,10 +159,8 @@ class RunRecord:
         chosen, aside = self._checked_ids(ids), self._checked_ids(skipped)
         self.add_classes(self.pool.new_classes(labels, ids, "labels", "learner"))
         with self.lock:  # no other thread may number the classes anew in between
-            names, values = (
-                self.pool.classes,
-                self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist(),
-            )
+            values = self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist()
+            names = self.pool.classes
         if len(values) != len(chosen):
             raise ValueError(f"labels: expected one for each of {len(chosen)} ids, found {len(values)}")
         teller, digests = self.names.name if who is None else who, self.pool.digests_of(chosen)

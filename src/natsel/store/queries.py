@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from natsel.ids import Key
 from natsel.store.history import Acquisition, Amendment, Ask, Label, Round, Run, Stop, Terms
 from natsel.store.points import Points, unpacked
-from natsel.store.state import RULES, Change, Rule, RunState, last
+from natsel.store.state import RULES, Change, Rule, RunState
 
 _CHANGES = """
 SELECT seq, kind, id, value, ask, who FROM (
@@ -64,8 +64,8 @@ def amendments(database: sqlite3.Connection) -> dict[int, list[Amendment]]:
 
 
 def state(database: sqlite3.Connection, run: Run, until: int | None = None, resolve: Rule | None = None) -> RunState:
-    """The state of a run; `resolve` is its rule, which a journal does not hold where it is a function."""
-    rule = resolve or RULES.get(run.terms.config.get("resolve", "last"), last)
+    """The state of a run; a rule that is a function has to be passed."""
+    rule = resolve or RULES.get(run.terms.config.get("resolve", "last"), RULES["last"])
     found = RunState(run.run, classes=tuple(run.terms.notes.get("classes", ())), resolve=rule)
     found.fold(changes(database, run.run, 0, until))
     return found

@@ -12,10 +12,10 @@ one counts.  docs/decisions/0020
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from natsel.ids import Key
@@ -39,11 +39,6 @@ class Asked(NamedTuple):
     who: str
 
 
-def last(votes: list[Any]) -> Any:
-    """The label that was told last."""
-    return votes[-1]
-
-
 def majority(votes: list[Any]) -> Any:
     """The class that most people say, None where two are said as often; of real numbers the last.
 
@@ -55,7 +50,7 @@ def majority(votes: list[Any]) -> Any:
 
 
 Rule = Callable[[list[Any]], Any]
-RULES: dict[str, Rule] = {"majority": majority, "last": last}
+RULES: dict[str, Rule] = {"majority": majority, "last": itemgetter(-1)}
 ClassNames = tuple[tuple[str, ...], dict[str, str]]
 
 
@@ -100,7 +95,7 @@ class RunState:
     """The names of the classes, in the order of their numbers; empty where classes have none."""
     changed: dict[Key, bool] = field(default_factory=dict, compare=False)
     """Ids whose labels or marks changed since whoever follows them last emptied this, and whether a label was lost."""
-    resolve: Rule = last  # the label that votes of several people make, in the order said; None where they tie
+    resolve: Rule = RULES["last"]  # the label that votes of several people make, in the order said; None where they tie
     votes: dict[Key, dict[str, int | float]] = field(default_factory=dict, compare=False)  # what each person last said
     disputed: dict[Key, None] = field(default_factory=dict)
     """Ids without a label, for votes tie: not asked for again unless they are released."""
@@ -135,7 +130,7 @@ class RunState:
 
     def votes_with(self, id: Key, value: int | float, who: str) -> dict[str, int | float]:
         """The votes on an id once somebody has told a label. All clients without a name are one person."""
-        who = "" if re.fullmatch(r"unnamed \d+", who) else who
+        who = "" if who.startswith("unnamed ") and who[8:].isdigit() else who
         votes = {name: vote for name, vote in self.votes.get(id, {}).items() if name != who}
         return {**votes, who: self._merged.get(value, value)}
 
