@@ -393,7 +393,7 @@ class ActiveLearner:
         self._record.tell(ids, labels, who=who)
 
     def add_classes(self, names: Sequence[str]) -> None:
-        """Add classes that turned up late, after those there are, for all; also "desc" beside "DESC", if it is meant."""
+        """Add classes that turned up late, after those there are; also "desc" beside "DESC", where that is meant."""
         self._record.add_classes([names] if isinstance(names, str) else list(names))
 
     def rename_class(self, old: str, new: str) -> None:

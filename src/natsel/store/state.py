@@ -131,7 +131,8 @@ class RunState:
     def votes_with(self, id: Key, value: int | float, who: str) -> dict[str, int | float]:
         """The votes on an id once somebody has told a label. All clients without a name are one person."""
         who = "" if who.startswith("unnamed ") and who[8:].isdigit() else who
-        votes = {name: vote for name, vote in self.votes.get(id, {}).items() if name != who}
+        votes = dict(self.votes.get(id, ()))
+        votes.pop(who, None)  # whoever says something again is now the last to have said it
         return {**votes, who: self._merged.get(value, value)}
 
     def counting(self, votes: Mapping[str, int | float]) -> int | float | None:
