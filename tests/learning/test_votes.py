@@ -168,7 +168,8 @@ def test_classes_are_merged_and_renamed_for_all_and_for_good(tmp_path):
             assert named["t-0"] == named["t-2"] == named["t-5"] == "DESC"
             assert (named["t-1"], named["t-3"]) == ("PERSON", "NUM")
             assert learner.pool.labels_of(["t-3"]).tolist() == [2]
-        other.tell(["t-7", "t-8"], ["Desc.", "NUM"])  # whoever goes on writing it so
+        other.tell("t-7", "Desc.")  # whoever goes on writing it so
+        other.tell(["t-8"], ["NUM"])
         assert [row["class"] for row in one.labels()][-2:] == ["DESC", "NUM"]
         assert {(row["value"], row["class"]) for row in one.labels()} == {(0, "DESC"), (1, "PERSON"), (2, "NUM")}
         assert set(one.predict(ids=IDS)) <= {"DESC", "PERSON", "NUM"}

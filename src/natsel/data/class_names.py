@@ -30,21 +30,21 @@ def refuse(wrong: Mapping[str, str], classes: tuple[str, ...], labels: Any, ids:
     Traceback (most recent call last):
     ValueError: labels: for id 'b' there is no class 'desc'; did you mean 'DESC'?; if it is new, name all in classes=…
     """
-    if wrong:
-        column, names = as_numpy(labels).reshape(-1).tolist(), [] if ids is None else as_ids(ids).tolist()
-        places = (
-            [f"id {id!r}" for id in names] if len(names) == len(column) else map("row {}".format, range(len(column)))
-        )
-        place_of = {one: place for one, place in reversed([*zip(column, places, strict=True)]) if isinstance(one, str)}
-        said = []
-        for one in list(wrong)[:3]:
-            meant = wrong[one] or next(iter(get_close_matches(one, classes, n=1)), "")
-            also = f", as for {place_of[meant]}" if meant in place_of and meant not in classes else ""
-            hint = f"did you mean {meant!r}{also}?" if meant else f"the classes are {', '.join(classes[:10])}"
-            said.append(f"for {place_of[one]} there is no class {one!r}; {hint}")
-        more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        new = f"call {adding}({[*wrong][:3]}) first" if adding else "name all in classes=…"
-        raise ValueError(f"{name}: {'; '.join(said)}{more}; if it is new, {new}")
+    if not wrong:
+        return
+    column, places = as_numpy(labels).reshape(-1).tolist(), [] if ids is None else as_ids(ids).tolist()
+    if len(places) != len(column):
+        places = list(range(len(column)))
+    place_of = {one: place for one, place in zip(column[::-1], places[::-1], strict=True) if isinstance(one, str)}
+    said = []
+    for one in [*wrong][:3]:
+        meant = wrong[one] or next(iter(get_close_matches(one, classes, n=1)), "")
+        also = f", as for id {place_of[meant]!r}" if meant in place_of and meant not in classes else ""
+        hint = f"did you mean {meant!r}{also}?" if meant else f"the classes are {', '.join(classes[:10])}"
+        said.append(f"for id {place_of[one]!r} there is no class {one!r}; {hint}")
+    more = f", and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    new = f"call {adding}({[*wrong][:3]}) first" if adding else "name all in classes=…"
+    raise ValueError(f"{name}: {'; '.join(said)}{more}; if it is new, {new}")
 
 
 def _letters(name: str) -> str:

@@ -371,11 +371,19 @@ class Pool:
         if self._regression:
             labels = read_numbers(values, name)
         else:
-            if self.renamed and class_names_in(values):
-                named_now = [self.renamed.get(one, one) if isinstance(one, str) else one for one in as_numpy(values)]
-                values = np.array(named_now, dtype=object)
-            strangers = sorted(class_names_in(values) - {*self.classes}) if self.classes else []
-            meant = {one: lookalikes([one], self.classes).get(one, "") for one in strangers}
+            column = as_numpy(values)
+            entries = (
+                [one for one in column.reshape(-1).tolist() if isinstance(one, str)] if column.dtype == object else []
+            )
+            if self.renamed.keys() & entries:
+                now = [
+                    self.renamed.get(one, one) if isinstance(one, str) else one for one in column.reshape(-1).tolist()
+                ]
+                values = np.array(now, dtype=object).reshape(column.shape)
+            strangers = {one for one in entries if one.strip()} - {*self.classes, *self.renamed}
+            meant = (
+                {one: lookalikes([one], self.classes).get(one, "") for one in sorted(strangers)} if self.classes else {}
+            )
             refuse(meant, self.classes, values, ids, name, f"{aside.split('.')[0]}.add_classes")
             labels, named = read_labels(values, self.classes, name)
             if named != self.classes:

@@ -1,7 +1,6 @@
 """What people hand to a learner, checked before anything is done with it."""
 
 import operator
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -67,19 +66,17 @@ def as_examples(examples: Any, name: str, pool: Pool) -> Examples | None:
     return found
 
 
-def numbered_like(examples: Examples, classes: tuple[str, ...], renamed: Mapping[str, str] | None = None) -> Examples:
+def numbered_like(examples: Examples, classes: tuple[str, ...]) -> Examples:
     """Examples whose classes have the numbers that they have among `classes`; classes that are not there come after.
-    Former names go by what they were `renamed` to.
 
     >>> numbered_like(Examples([[0.0]], ["cat"], classes=("cat", "dog")), ("dog", "cat")).labels
     array([1])
     """
     if not classes or not examples.classes or examples.classes == classes:
         return examples
-    names = [(renamed or {}).get(name, name) for name in examples.classes]
-    order = tuple(dict.fromkeys((*classes, *names)))
+    order = (*classes, *(name for name in examples.classes if name not in classes))
     number_of = {name: number for number, name in enumerate(order)}
-    new_C = np.array([number_of[name] for name in names] + [-1])  # −1, unknown, stays unknown
+    new_C = np.array([number_of[name] for name in examples.classes] + [-1])  # −1, unknown, stays unknown
     return replace(examples, labels=new_C[examples.labels], classes=order)
 
 

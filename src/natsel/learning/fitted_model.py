@@ -6,6 +6,7 @@ order and the seed of the fit, derive(seed, "fit", revision), and so the fit its
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -69,7 +70,9 @@ class FittedModel:
 
     def _numbered(self, name: str) -> Examples | None:
         given = self._examples_given[name]
-        return None if given is None else numbered_like(given, self._pool.classes, self._pool.renamed)
+        if given is not None and self._pool.renamed:
+            given = replace(given, classes=tuple(self._pool.renamed.get(one, one) for one in given.classes))
+        return None if given is None else numbered_like(given, self._pool.classes)
 
     def fit_and_evaluate(self, record: RunRecord) -> None:
         """Fit to the labels there are, evaluate on the test and the validation examples and write the round into the

@@ -267,9 +267,16 @@ class ActiveLearner:
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
         """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
-        chosen = None if ids is None else as_ids(ids)
-        belief = self._of_model("belief", self._fitted.believe, inputs, chosen)
-        return belief if chosen is None else belief.with_ids(chosen)
+        if (inputs is None) == (ids is None):
+            raise ValueError("belief: pass either inputs or ids=…")
+        with self._lock:
+            self._fitted.fit_and_evaluate(self._record)
+            if not self._fitted.revision:
+                raise ValueError("belief: there are no labels to learn from yet; tell some first")
+            if ids is None:
+                return self._fitted.believe(inputs)
+            chosen = as_ids(ids)
+            return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
     def predict(self, inputs: Any = None, *, ids: Any = None) -> Array:
         """The labels to expect of inputs, or of points of the pool by their ids, after all labels so far: names of
@@ -282,7 +289,7 @@ class ActiveLearner:
         >>> learner.predict([[-1.0], [9.0]]).tolist()
         ['cat', 'dog']
         """
-        belief = self._of_model("predict", self._fitted.predictive, inputs, ids)
+        belief = self._predictive("predict", inputs, ids)
         found_N = belief.predict().cpu().numpy()
         names = self._class_names()
         return np.array(names)[found_N] if names else found_N
@@ -301,20 +308,20 @@ class ActiveLearner:
         >>> learner.predict_proba(ids=[0]).sum().item()
         1.0
         """
-        belief = self._of_model("predict_proba", self._fitted.predictive, inputs, ids)
-        probs_N_C = belief.predict_proba().cpu().numpy()
+        probs_N_C = self._predictive("predict_proba", inputs, ids).predict_proba().cpu().numpy()
         unknown = max(0, len(self.pool.classes) - probs_N_C.shape[1])  # classes that were added since the fit
         return np.pad(probs_N_C, ((0, 0), (0, unknown)))
 
-    def _of_model(self, name: str, answer: Callable[[Any], Belief], inputs: Any, ids: Any) -> Belief:
-        """What the model, fitted to all labels, answers about inputs or about points of the pool."""
+    def _predictive(self, name: str, inputs: Any, ids: Any) -> Belief:
+        """What labels the model, fitted to all labels, expects of inputs or of points of the pool."""
         if (inputs is None) == (ids is None):
             raise ValueError(f"{name}: pass either inputs or ids=…")
         with self._lock:
             self._fitted.fit_and_evaluate(self._record)
             if not self._fitted.revision:
                 raise ValueError(f"{name}: there are no labels to learn from yet; tell some first")
-            return answer(Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids))
+            rows = Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids)
+            return self._fitted.predictive(rows)
 
     def summary(self) -> dict[str, Any]:
         """Where the run stands, as plain values."""
@@ -364,24 +371,23 @@ class ActiveLearner:
         ids, kept, whole = self._record.ids_of(left), {pick.id: pick for pick in ask.picks}, len(left) == len(ask.picks)
         part = "" if whole else f": the {len(left)} that are left of {len(ask.picks)} points"
         when = f"asked for at {ask.at[:16].replace('T', ' ')} UTC and not answered{part}"
-        other = () if as_wished else ("k and budget were not looked at: an earlier batch comes back as it was",)
-        rest = (*ask.warnings, *self._news, "gains, overlaps and weights of its picks were not kept")
+        warnings = [f"{when}; learner.ask(new=True) goes on without them", *ask.warnings, *self._news]
+        if not as_wished:
+            warnings.insert(1, "k and budget were not looked at: an earlier batch comes back as it was")
+        warnings.append("gains, overlaps and weights of its picks were not kept")
         picks = tuple(
             Pick(id, one.score or 0.0, None, one.epistemic, one.aleatoric, None)
             for id, one in zip(ids.tolist(), (kept[key] for key in left), strict=True)
         )
-        blank, own = random_selection(ids, len(ids), self.pool, 0), replace(self.method, name=ask.method)
-        return replace(
-            blank,
-            ids=ids,
-            scores=torch.tensor([pick.score for pick in picks], dtype=torch.float64),
-            total=ask.total if whole and ask.total is not None else math.nan,
-            warnings=(f"{when}; learner.ask(new=True) goes on without them", *other, *rest),
-            method=self.method if ask.method == self.method.name else METHODS.get(ask.method, own),
-            picked=blank.picked.with_ids(ids),
-            log_prob=ask.log_prob if whole else None,
-            costs=None if self.costs is None else self.costs.of(ids),
-            recorded=picks,
+        scores = torch.tensor([pick.score for pick in picks], dtype=torch.float64)
+        total, log_prob = (ask.total, ask.log_prob) if whole else (None, None)
+        own = replace(self.method, name=ask.method)  # a method of the user's that the run has no more
+        method = self.method if ask.method == self.method.name else METHODS.get(ask.method, own)
+        nothing = random_selection(ids, len(ids), self.pool, 0).picked.with_ids(ids)
+        costs = None if self.costs is None else self.costs.of(ids)
+        total = math.nan if total is None else total
+        return Selection(
+            ids, scores, total, tuple(warnings), method, nothing, log_prob=log_prob, costs=costs, recorded=picks
         )
 
     def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
@@ -473,7 +479,8 @@ class ActiveLearner:
         rule_name, rule = rule_for(resolve, None if known is None else known.terms, self.pool.regression)
         config |= {} if rule_name == "last" else {"resolve": rule_name}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
-        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config, rule)
+        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
+        terms = replace(terms, rule=rule)
         points = Points(keys_of(contents.ids), contents.marks())
         if known is not None:
             kind = known.terms.notes.get("inputs", contents.kind)

@@ -41,7 +41,6 @@ def terms_of(
     model: Model,
     examples: Mapping[str, Examples | None],
     config: Mapping[str, Any],
-    rule: Rule | None = None,
 ) -> Terms:
     """The terms of a run: what decides its batches, and notes for people and for refusals. `examples` are those for
     validation and test.
@@ -59,7 +58,7 @@ def terms_of(
         "classes": list(contents.classes),
         "inputs": contents.kind,
     }
-    return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__, rule)
+    return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
 
 def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool | None) -> tuple[str, Rule]:
