@@ -67,9 +67,8 @@ def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool |
     >>> rule_for(None, None, regression=True)[0], rule_for(None, None, regression=False)[0]
     ('last', 'majority')
     """
-    rule: Any = resolve or ("majority" if known is None and not regression else "last")
-    if resolve is None and known is not None:
-        rule = known.config.get("resolve", rule)
+    usual = "majority" if known is None and not regression else "last"
+    rule: Any = ({} if known is None else known.config).get("resolve", usual) if resolve is None else resolve
     if isinstance(rule, str) and rule in RULES and not (regression and resolve == "majority"):
         return rule, RULES[rule]
     name = getattr(rule, "__name__", "")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from natsel.ids import Key
@@ -120,10 +121,8 @@ class Run:
     @property
     def names(self) -> ClassNames:
         """The names of the classes by their numbers, and what former names have become."""
-        found: ClassNames = (tuple(self.terms.notes.get("classes", ())), {})
-        for amendment in self.amendments:
-            found = amended(*found, amendment.detail)
-        return found
+        begun: ClassNames = (tuple(self.terms.notes.get("classes", ())), {})
+        return reduce(lambda names, one: amended(*names, one.detail), self.amendments, begun)
 
 
 @dataclass(frozen=True)
