@@ -74,6 +74,19 @@ def test_votes_that_tie_leave_an_id_open_and_nobody_is_asked_again_unasked(tmp_p
         assert one.journal.check().sound
 
 
+def test_labels_of_a_pool_are_one_vote_however_often_it_is_opened(tmp_path):
+    def with_labels():
+        return Pool(blobs(40).inputs, ["a", "b", *[None] * 38], ids=IDS)
+
+    with opened(tmp_path / "run.db", with_labels(), who="desk 1") as one:
+        one.tell(["t-1"], ["a"], who="ann")
+        assert one.summary()["n_disputed"] == 1
+    with opened(tmp_path / "run.db", with_labels(), who="desk 2") as one:
+        assert one.summary()["n_disputed"] == 1
+        assert one.pool.labelled_ids.tolist() == ["t-0"]
+        assert len(one.labels()) == 3
+
+
 def test_where_every_label_is_open_the_next_batch_is_random(tmp_path):
     one = opened(method="bald")
     one.tell(["t-1"], ["a"], who="ann")

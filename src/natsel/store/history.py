@@ -122,7 +122,7 @@ class Run:
     def names(self) -> ClassNames:
         """The names of the classes by their numbers, and what former names have become."""
         begun: ClassNames = (tuple(self.terms.notes.get("classes", ())), {})
-        return reduce(lambda names, one: amended(*names, one.detail), self.amendments, begun)
+        return reduce(lambda names, one: amended(names[0], names[1], one.detail), self.amendments, begun)
 
 
 @dataclass(frozen=True)

@@ -175,13 +175,13 @@ class Journal:
         """Write labels, and ids that got none, in one go. `digests` are of the inputs that the labels are for.
 
         What the same person has told already is not written again, so that a caller who does not know whether it was
-        acknowledged may simply repeat it. `only_new` leaves out ids that have any label.
+        acknowledged may simply repeat it. `only_new` leaves out ids that anybody has labelled.
         An id with a label is not skipped.
         """
         values_by_id = dict(zip(ids, values, strict=True))
         with self._writing(state) as database:
             if only_new:
-                known = {id for id in values_by_id if id in state.values}
+                known = {id for id in values_by_id if id in state.votes}
             else:
                 votes = {id: state.votes_with(id, value, who) for id, value in values_by_id.items()}
                 known = {id for id, one in votes.items() if one == state.votes.get(id)}
