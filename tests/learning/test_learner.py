@@ -475,13 +475,13 @@ def test_reopened_between_any_two_calls_it_goes_on_alike(tmp_path, method):
     """Ask, partial and late tells, corrections, skips, releases: by one learner, and by a new one for every call."""
 
     def calls():
-        yield lambda one: one.ask()
+        yield lambda one: one.ask(new=True)
         yield lambda one: one.tell(one.outstanding[:2], [0, 1])
-        yield lambda one: one.ask(3)
+        yield lambda one: one.ask(3, new=True)
         yield lambda one: one.tell(one.outstanding[::-1][:4], [2, 1, 0, 1])
         yield lambda one: one.skip(one.outstanding[:1])
         yield lambda one: one.tell(one.labelled_ids[:1], [2])
-        yield lambda one: one.ask()
+        yield lambda one: one.ask(new=True)
         yield lambda one: one.release(one.outstanding[1:3])
         yield lambda one: one.run(20)
 

@@ -9,12 +9,13 @@ any part of the pool names the right datum. An id is unlabelled, labelled or ign
 simulation also knows the `answers`. Learners never see these: only `label` puts a label into `labelled()`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from natsel.data.any_source import examples_from
+from natsel.data.class_names import lookalikes, refuse
 from natsel.data.contents import Contents, digests_of, sampled_fingerprint
 from natsel.data.examples import Examples
 from natsel.data.labels import (
@@ -75,6 +76,8 @@ class Pool:
         self.classes: tuple[str, ...] = tuple(source.classes)
         self.takes_new_classes = not self.classes
         """Whether a name that is no class yet becomes one when it is told."""
+        self.renamed: dict[str, str] = {}
+        """The names that former names of classes have become."""
         self._asked_for = regression
         self._regression: bool | None = False if self.classes else regression
         self._answers: Array | None = None
@@ -89,6 +92,10 @@ class Pool:
         given = {name: column for name, column in (("labels", labels), ("answers", answers)) if column is not None}
         names = set().union(*map(class_names_in, given.values()))
         if names and not self.classes and not self._regression:
+            wrong = lookalikes(sorted(names), ())
+            for name, column in given.items():
+                found = class_names_in(column)
+                refuse({one: other for one, other in wrong.items() if one in found}, (), column, self.ids, name, "")
             self.classes, self._regression = tuple(sorted(names)), False
         read = {name: self._read(column, name) for name, column in given.items()}
         if any(column.dtype.kind == "f" for column in read.values()):
@@ -212,24 +219,28 @@ class Pool:
         if new and not self.classes and (self._told or self._regression):
             raise ValueError(f"classes: {new[0]!r} is a name, but labels so far are numbers; go on with numbers")
         self.classes += tuple(new)
+        self.renamed = {old: name for old, name in self.renamed.items() if old not in self.classes}
         self._regression = False if self.classes else self._regression
 
-    def number_classes_as(self, classes: Sequence[str]) -> None:
-        """Number the classes in this order, others after them: labels and answers keep their names.
+    def number_classes_as(self, classes: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
+        """Number the classes in this order, others after them: labels and answers keep their names, but for classes
+        that were `renamed` (former name → name).
 
         >>> pool = Pool([[0.0]], labels=["cat"], classes=("cat", "dog"))
         >>> pool.number_classes_as(["dog", "cat"])
         >>> pool.labels_of([0]).tolist()
         [1]
         """
-        order = (*classes, *(name for name in self.classes if name not in classes))
+        self.renamed = self.renamed if renamed is None else dict(renamed)
+        names = [self.renamed.get(name, name) for name in self.classes]
+        order = tuple(dict.fromkeys((*classes, *names)))
         if order == self.classes:
             return
         if not self.classes:  # labels are numbers, and now have names
             self.classes, self._regression = order, False
             return
         number_of = {name: number for number, name in enumerate(order)}
-        new_C = np.array([number_of[name] for name in self.classes] + [-1])  # −1, unknown, stays unknown
+        new_C = np.array([number_of[name] for name in names] + [-1])  # −1, unknown, stays unknown
         self._told = {position: int(new_C[int(label)]) for position, label in self._told.items()}
         if self._answers is not None:
             self._answers = new_C[self._answers]
@@ -252,18 +263,21 @@ class Pool:
 
     def label(self, ids: Any, values: Any) -> None:
         """Give labels to ids: class numbers, class names or real numbers. A second label replaces the first."""
-        self.add_classes(self.new_classes(values))
+        self.add_classes(self.new_classes(values, ids))
         self._put(ids, self.as_labels(values, ids=ids))
 
-    def new_classes(self, values: Any) -> tuple[str, ...]:
-        """Names among labels that are no classes yet, where the pool takes new ones.
+    def new_classes(self, values: Any, ids: Any = None, name: str = "values", owner: str = "pool") -> tuple[str, ...]:
+        """Names among labels that are no classes yet, where the pool takes new ones; one that is written like a class
+        is refused. The error says `ids`, the `name` of the argument and the `owner` that can add a class.
 
         >>> Pool([[0.0]]).new_classes(["dog", "cat", "dog"])
         ('cat', 'dog')
         """
         if not self.takes_new_classes or self._regression:
             return ()
-        return tuple(sorted(class_names_in(values) - set(self.classes)))
+        new = tuple(sorted(class_names_in(values) - {*self.classes, *self.renamed}))
+        refuse(lookalikes(new, self.classes), self.classes, values, ids, name, f"{owner}.add_classes")
+        return new
 
     def restore(self, ids: Any, values: Any) -> None:
         """Labels as a journal has them, which were checked when they were told."""
@@ -357,8 +371,21 @@ class Pool:
         if self._regression:
             labels = read_numbers(values, name)
         else:
-            new = f"{aside.split('.')[0]}.add_classes" if self.classes else ""
-            labels, named = read_labels(values, self.classes, name, adding=new)
+            column = as_numpy(values)
+            entries = (
+                [one for one in column.reshape(-1).tolist() if isinstance(one, str)] if column.dtype == object else []
+            )
+            if self.renamed.keys() & entries:
+                now = [
+                    self.renamed.get(one, one) if isinstance(one, str) else one for one in column.reshape(-1).tolist()
+                ]
+                values = np.array(now, dtype=object).reshape(column.shape)
+            strangers = {one for one in entries if one.strip()} - {*self.classes, *self.renamed}
+            meant = (
+                {one: lookalikes([one], self.classes).get(one, "") for one in sorted(strangers)} if self.classes else {}
+            )
+            refuse(meant, self.classes, values, ids, name, f"{aside.split('.')[0]}.add_classes")
+            labels, named = read_labels(values, self.classes, name)
             if named != self.classes:
                 raise ValueError(f"{name}: found class names, but labels so far are numbers; go on with numbers")
         labels = np.atleast_1d(labels)

@@ -5,6 +5,7 @@
     model               its class and the arguments it was made with (`natsel.learning.model_text`)
     validation, test    how many examples, and a fingerprint of their inputs and labels
     targets, junk, candidates
+    resolve             the rule for labels of several people, by its name; not there where the last label counts
 
 A run can be continued with the same model and seed only; other terms may change between rounds, and the journal
 records the change. Older journals lack some of these: only those they have are compared.
@@ -26,6 +27,7 @@ from natsel.learning.model_text import text_of
 from natsel.learning.target_sources import TargetInputs
 from natsel.models.protocol import Model
 from natsel.store import Terms
+from natsel.store.state import RULES, Rule
 
 # Journals of older versions do not have these.
 _ADDED_LATER = ("model", "validation", "test")
@@ -57,6 +59,23 @@ def terms_of(
         "inputs": contents.kind,
     }
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
+
+
+def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool | None) -> tuple[str, Rule]:
+    """The name of the rule for labels of several people, and the rule; None: that of the run or the default.
+
+    >>> rule_for(None, None, regression=True)[0], rule_for(None, None, regression=False)[0]
+    ('last', 'majority')
+    """
+    usual = "majority" if known is None and not regression else "last"
+    rule: Any = ({} if known is None else known.config).get("resolve", usual) if resolve is None else resolve
+    if isinstance(rule, str) and rule in RULES and not (regression and resolve == "majority"):
+        return rule, RULES[rule]
+    name = getattr(rule, "__name__", "")
+    if not callable(rule) or not name.isidentifier() or name in RULES:
+        choices = "'majority' (of classes), 'last' or a function with a name, which a run needs again"
+        raise ValueError(f"resolve: expected {choices}, found {rule!r}")
+    return name, rule
 
 
 def in_the_form_of(known: Terms, terms: Terms, targets: TargetInputs | None) -> Terms:
