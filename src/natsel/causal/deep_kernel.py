@@ -77,7 +77,7 @@ class _DeepKernel(GPyTorch):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Make a process and train it; `seed` decides what it starts from."""
-        treatment_of(labelled.inputs)
+        treatment_of(labelled.inputs, -1)
         labels_N = numbers_of(labelled.labels)
         self._level, spread = float(labels_N.mean()), float(labels_N.std())
         self._scale = spread if spread > _CONSTANT * float(abs(labels_N).max()) else 1.0

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from natsel.containers import readable
-from natsel.data.frames import Column, FrameRows
+from natsel.data.frames import Column, FrameRows, NamedColumns
 from natsel.data.labels import Array, as_numpy
 
 _GAPS = frozenset(("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?"))
@@ -128,7 +128,7 @@ def inputs_of(table: FileTable, wanted: Sequence[str]) -> Array | FrameRows:
                     f"inputs: column {others[0]!r} holds {columns[others[0]].kind}s beside other columns, for which"
                     " natsel uses a data frame; install natsel[tables], or name the columns to use"
                 ) from None
-    return np.stack([_numbers(column).astype(np.float32) for column in columns.values()], axis=1)
+    return NamedColumns(np.stack([_numbers(one).astype(np.float32) for one in columns.values()], axis=1), wanted)
 
 
 def labels_of(column: Column, name: str, regression: bool) -> Array:

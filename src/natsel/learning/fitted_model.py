@@ -49,6 +49,8 @@ class FittedModel:
         self._examples_given = {
             name: as_examples(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
+        for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
+            self._adapter.check_inputs(inputs)
         self.teaches_junk = teaches_junk(junk, self.model, pool)
         self.revision = 0
         """The revision of the labels that the model knows; 0 before the first fit."""

@@ -562,7 +562,18 @@ class ActiveLearner:
         if self.costs is not None and free.affordable is not None:
             ids = self.costs.drawn(ids, free.affordable, count, seed)
             count = len(ids)
-        return random_selection(ids, count, self.pool, seed)
+        return self._with_every_group(random_selection(ids, count, self.pool, seed), free, seed)
+
+    def _with_every_group(self, drawn: Selection, free: FreePoints, seed: int) -> Selection:
+        """A random batch, in which one point is exchanged for each group (arm of a study) that has none."""
+        groups_of, ids = getattr(self.model, "groups_of", None), drawn.ids.copy()
+        if groups_of is None or len(ids) < 2:
+            return drawn
+        found, group_N = (groups_of(self.pool.inputs_of(some)) for some in (ids, free.ids))
+        for place, group in zip(range(len(ids) - 1, 0, -1), np.setdiff1d(group_N, found), strict=False):
+            ids[place] = np.random.default_rng(derive(seed, "group")).choice(free.ids[group_N == group])
+        paid = free.affordable is None or self.costs is None or self.costs.total(ids) <= free.affordable
+        return replace(drawn, ids=ids, picked=drawn.picked.with_ids(ids)) if paid else drawn
 
     def _by_method(self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int) -> Selection:
         """A batch that the method chooses. `believed` is what it was last chosen by, and is used again where that still

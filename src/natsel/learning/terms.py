@@ -12,6 +12,7 @@ records the change. Older journals lack some of these: only those they have are 
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -52,12 +53,15 @@ def terms_of(
         **{name: None if some is None else _fingerprint(some) for name, some in examples.items()},
         **config,
     }
+    treatment = getattr(model, "treatment", None)  # of a model of effects, where it is a name
     notes = {
-        "model": type(model).__name__,
+        "model": type(model).__name__ + (f" (treatment {treatment!r})" if isinstance(treatment, str | int) else ""),
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,
     }
+    if isinstance(treatment, str | int) and treatment in (-1, *getattr(contents.inputs, "names", ())[-1:]):
+        notes["treatment"] = "last"
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
 
@@ -81,6 +85,8 @@ def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool |
 def in_the_form_of(known: Terms, terms: Terms, targets: TargetInputs | None) -> Terms:
     """Terms as the version of natsel that wrote the known ones would have written them."""
     config = {name: value for name, value in terms.config.items() if name not in _ADDED_LATER or name in known.config}
+    if "treatment" in terms.notes and "treatment=" not in str(known.config.get("model", "treatment=")):
+        config["model"] = re.sub(r"(, )?treatment=('[^']*'|-?\d+)", "", config["model"])  # it had no name
     before = known.config.get("targets") or {}
     if "targets" in config and targets is not None and not str(before.get("inputs", VERSION)).startswith(VERSION):
         config["targets"] = {**config["targets"], "inputs": Pool(targets.inputs).sampled_fingerprint()}

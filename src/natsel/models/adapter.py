@@ -4,6 +4,7 @@ left out.
     fit(labelled, validation, seed=, progress=)     validation, seed and progress reach a model that takes them
     believe(inputs, progress=)                      checked: a belief with one row per input
     predictive(inputs, progress=)                   the model's own, which needs no draws; else what it believes
+    check_inputs(inputs)                            the model's own, where it has one: called before anything is learnt
     believe_both(pool, targets, progress=)          two beliefs from the same draws (natsel.models.joint_beliefs)
     weights(), load_weights(weights)                where `keeps_weights`
 
@@ -47,6 +48,12 @@ class ModelAdapter:
         self.model: Model = as_model(model)
         names = ("fit", "believe", "predictive", "believe_together")
         self._takes = {name: _Takes.of(getattr(self.model, name)) for name in names if hasattr(self.model, name)}
+
+    def check_inputs(self, inputs: Any) -> None:
+        """Raise where the model says that it cannot read such inputs: by what is declared, nothing is run on them."""
+        own = getattr(self.model, "__dict__", {}).get("check_inputs") or self._declared("check_inputs")
+        if own is not None:
+            own(inputs)
 
     def fit(
         self, labelled: Examples, validation: Examples | None = None, *, seed: int, progress: Progress | None = None
@@ -122,9 +129,12 @@ class ModelAdapter:
         >>> ModelAdapter(BayesianLinear()).consistent_by_design, ModelAdapter(Other()).consistent_by_design
         (True, False)
         """
-        kinds = type(self.model).__mro__
-        speaks = next((kind for kind in kinds if {"consistent_draws", "believe"} & vars(kind).keys()), object)
-        return "consistent_draws" in vars(speaks) and getattr(self.model, "consistent_draws", False) is True
+        return self._declared("consistent_draws") is True
+
+    def _declared(self, name: str) -> Any:
+        """What its class says, or one that it derives from and that believes in the same way."""
+        speaks = next((kind for kind in type(self.model).__mro__ if {name, "believe"} & vars(kind).keys()), object)
+        return getattr(self.model, name, None) if name in vars(speaks) else None
 
     def _call(self, name: str, *arguments: Any, progress: Progress | None, **keywords: Any) -> Any:
         """Call a method of the model, with progress where it is wanted and taken."""

@@ -34,7 +34,7 @@ class AssumedNoise:
         if not 0 < variance < float("inf"):
             raise ValueError(f"variance: must be greater than 0, found {variance}; 0.01 suits labels of variance 1")
         self._inner, self.variance = ModelAdapter(model), variance
-        self.model = self._inner.model
+        self.model, self.check_inputs = self._inner.model, self._inner.check_inputs
 
     def __copy__(self) -> Self:
         """A copy that can be fitted to other examples without a change to this one."""

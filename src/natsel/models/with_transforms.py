@@ -32,6 +32,7 @@ class WithTransforms:
 
     def __init__(self, model: Any, transforms: KernelTransform) -> None:
         self._adapter = ModelAdapter(model)
+        self.check_inputs = self._adapter.check_inputs
         self.model, self.transforms = model, Transforms(*_steps(transforms))
         if any(step == ConditionOn("pool") for step in self.transforms.steps):
             raise ValueError(

@@ -33,6 +33,7 @@ from natsel.models.networks.outputs import Classes
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
+from natsel.models.rows import reads_numbers
 
 # Features of so many bytes are held at a time; a belief holds one density and one row of logits per point.
 _FEATURES = 1 << 26
@@ -59,6 +60,7 @@ class DDU:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
     regression = False
 
     def __init__(

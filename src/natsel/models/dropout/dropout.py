@@ -43,6 +43,7 @@ from natsel.models.networks.training import (
     trained_module,
 )
 from natsel.models.protocol import Progress
+from natsel.models.rows import reads_numbers
 
 
 class Dropout:
@@ -63,6 +64,7 @@ class Dropout:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,

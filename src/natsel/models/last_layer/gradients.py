@@ -34,6 +34,7 @@ from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Progress
+from natsel.models.rows import reads_numbers
 from natsel.seeds import derive
 
 Labels = Literal["expected", "hard", "sampled", "true"]
@@ -56,6 +57,7 @@ class Gradients:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_train
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
-from natsel.models.rows import rows_of
+from natsel.models.rows import reads_numbers, rows_of
 from natsel.seeds import derive
 
 
@@ -52,6 +52,7 @@ class LastLayer:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,

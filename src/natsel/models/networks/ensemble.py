@@ -46,6 +46,7 @@ from natsel.models.networks.training import (
     trained_outputs,
 )
 from natsel.models.protocol import Progress
+from natsel.models.rows import reads_numbers
 from natsel.seeds import derive
 
 
@@ -65,6 +66,7 @@ class Ensemble:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
-from natsel.models.rows import Array, numbers_of, rows_of
+from natsel.models.rows import Array, numbers_of, reads_numbers, rows_of
 
 
 class BayesianLinear:
@@ -40,6 +40,7 @@ class BayesianLinear:
 
     regression = True
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,

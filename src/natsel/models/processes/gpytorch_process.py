@@ -49,6 +49,7 @@ class GPyTorch(JointProcess):
     kind = "gpytorch"
 
     def __init__(self, make: Make, *, steps: int = 200, learning_rate: float = 0.05, draws: int = 1000) -> None:
+        _gpytorch()
         if not callable(make):
             raise ValueError(
                 f"make: expected a function of (inputs, labels) that returns (process, likelihood), found"

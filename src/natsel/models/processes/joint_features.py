@@ -22,7 +22,7 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
-from natsel.models.rows import Array, rows_of
+from natsel.models.rows import Array, reads_numbers, rows_of
 from natsel.seeds import derive
 
 Covariance = Callable[[Tensor, Tensor], Tensor]
@@ -126,6 +126,7 @@ class JointProcess(ABC):
 
     kind: ClassVar[str]
     consistent_draws = True  # within one call: `believe_together` is there for more
+    check_inputs = reads_numbers
     draws: int
     _columns: int
     _seed: int
