@@ -283,8 +283,13 @@ def test_a_regressor_settles_what_whole_labels_left_open():
     pool.label(2, 1.5)
     assert pool.labelled().labels.tolist() == [1.0, 2.0, 1.5]
     assert pool.fingerprint() == fingerprint
-    with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
-        Pool(np.zeros((3, 1)), answers=[-1, -2, 3]).expect_numbers()
+    below = Pool(np.zeros((3, 1)), answers=[-1, -2, 3])  # no classes
+    below.expect_numbers()
+    assert below.answers([0, 1, 2]) == [-1.0, -2.0, 3.0]
+    with pytest.raises(
+        ValueError, match=r"pool: the model predicts real numbers, but labels are classes such as 'cat'"
+    ):
+        Pool(np.zeros((2, 1)), labels=["cat", "dog"]).expect_numbers()
     classes = Pool(np.zeros((3, 1)), answers=[0, 1, 2])
     classes.expect_numbers()  # harmless, and its journals know it by its classes
     assert classes.classes == ("0", "1", "2")

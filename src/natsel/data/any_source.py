@@ -19,10 +19,11 @@ import numpy as np
 
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
-from natsel.data.frames import is_frame
+from natsel.data.frames import by_position, is_frame
 from natsel.data.labels import as_numpy
 from natsel.data.lazy import Lazy
-from natsel.data.sources import from_huggingface, from_torch, read_examples
+from natsel.data.sources import columns_for, from_huggingface, from_torch, read_examples
+from natsel.ids import as_ids, refuse_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +38,12 @@ class Source:
 
 
 def examples_from(
-    inputs: Any, *, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = ()
+    data: Any, *, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = (), **said: Any
 ) -> Source:
     """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs.
+
+    `said` are the columns that are `inputs`, and `regression`. Labels that nobody mentions (…) are no labels too, but a
+    table is then refused where a column has a name that labels have.
 
     >>> examples_from(Examples(np.zeros((2, 1)), ["cat", "dog"])).classes
     ('cat', 'dog')
@@ -47,18 +51,18 @@ def examples_from(
     Traceback (most recent call last):
     ValueError: inputs: there is no file or folder 'no such file'; check the path, or pass a list of texts
     """
-    if isinstance(inputs, str | Path):
-        return _from_path(Path(inputs), labels, answers, ids, classes)
-    if is_frame(inputs):
-        return _from_table(inputs, labels, answers, ids, classes)
-    for name, column in (("labels", labels), ("answers", answers), ("ids", ids)):
-        if isinstance(column, str):
+    if isinstance(data, str | Path):
+        return _from_path(Path(data), labels, answers, ids, classes, said)
+    if is_frame(data):
+        return _from_table(data, labels, answers, ids, classes, said.get("inputs"))
+    for name, column in (("labels", labels), ("answers", answers), ("ids", ids), ("inputs", said.get("inputs"))):
+        if isinstance(column, str) or (name == "inputs" and column is not None):
             raise ValueError(
                 f"{name}: {column!r} names a column, but the inputs are no table; pass the {name} themselves"
             )
-    found = _examples(inputs)
+    found, labels = _examples(data), None if labels is ... else labels
     if ids is None:
-        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), _index_of(inputs))
+        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), index_of(data))
     if labels is None and answers is None:
         return Source(found.inputs, found.labels, None, ids, tuple(classes) or found.classes)
     return Source(found.inputs, labels, answers, ids, tuple(classes))
@@ -89,11 +93,12 @@ def _examples(inputs: Any) -> Examples:
     return Examples(inputs)
 
 
-def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequence[str], said: Any) -> Source:
     if not path.exists():
         raise ValueError(f"inputs: there is no file or folder {str(path)!r}; check the path, or pass a list of texts")
     column = next((given for given in (labels, answers) if isinstance(given, str)), None)
-    named: dict[str, Any] = {"ids": ids} if isinstance(ids, str) else {}
+    column, labels = (... if labels is ... and answers is None else column), (None if labels is ... else labels)
+    named: dict[str, Any] = {"regression": None, **said} | ({"ids": ids} if isinstance(ids, str) else {})
     found = read_examples(path, labels=column, classes=tuple(classes), **named)
     known = next((found.masks[name] for name in ("ids", "file") if name in found.masks), None)
     return Source(
@@ -105,21 +110,24 @@ def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequenc
     )
 
 
-def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str], inputs: Any) -> Source:
     """A data frame; columns that are labels, answers or ids are no inputs."""
-    names = {"labels": labels, "answers": answers, "ids": ids}
+    by_position(table)  # refuses two columns of one name
+    names = {"labels": None if labels is ... else labels, "answers": answers, "ids": ids}
     columns = {what: name for what, name in names.items() if isinstance(name, str)}
     for what, name in columns.items():
         if name not in list(table.columns):
             raise ValueError(f"{what}: there is no column {name!r}; there are {', '.join(map(str, table.columns))}")
-    taken = {what: table[name] for what, name in columns.items()}
-    rest = table[[name for name in table.columns if name not in columns.values()]] if columns else table
-    found = {**names, **taken}
-    index = _index_of(table) if ids is None else found["ids"]
+    left = [name for name in table.columns if name not in columns.values()]
+    rest = table[columns_for(inputs, left, answers is None and labels is ..., table.columns)]
+    found = {**names, **{what: table[name] for what, name in columns.items()}}
+    if "ids" in columns:
+        refuse_repeats(as_ids(found["ids"]), f"ids: column {ids!r}", first=0)
+    index = index_of(table) if ids is None else found["ids"]
     return Source(Examples(rest).inputs, found["labels"], found["answers"], index, tuple(classes))
 
 
-def _index_of(inputs: Any) -> Any:
+def index_of(inputs: Any) -> Any:
     """The index of a table or a column of pandas, unless it only counts the rows."""
     index = getattr(inputs, "index", None)
     if index is None or callable(index) or not hasattr(index, "is_unique"):

@@ -4,16 +4,20 @@ People have labels as names, as whole floats (a table with gaps), as pandas colu
 so that every other part sees one kind of array.
 """
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from natsel.data.written_numbers import written_numbers
 from natsel.integers import refuse_beyond
 
 # Floats beyond this one skip whole numbers: what was meant is no longer known.
 _EXACT = float(1 << 53)
+_PLAIN = re.compile(r"[-+]?\d+(\.\d+)?")
+_GAPS = ("NAType", "NaTType")
 
 Array = np.ndarray[Any, Any]
 
@@ -37,15 +41,21 @@ def as_numpy(column: Any) -> Array:
 
 
 def class_names_in(labels: Any) -> set[str]:
-    """The names among labels.
+    """The names among labels; numbers as people write them are refused, as nobody means 1,046 for a name.
 
-    >>> sorted(class_names_in(["dog", None, "cat"])), class_names_in([0, 1])
+    >>> sorted(class_names_in(["dog", None, "cat", ""])), class_names_in([0, 1])
     (['cat', 'dog'], set())
     """
     column = as_numpy(labels)
-    return (
-        {entry for entry in column.reshape(-1).tolist() if isinstance(entry, str)} if column.dtype == object else set()
-    )
+    entries = column.reshape(-1).tolist() if column.dtype == object else []
+    texts = [entry if isinstance(entry, str) and not _missing(entry) else None for entry in entries]
+    row = next((row for row, text in enumerate(texts) if text and not _PLAIN.fullmatch(text)), None)
+    if row is not None and written_numbers(texts, "labels", first=0) is not None:
+        raise ValueError(
+            f"labels: found {texts[row]!r} in row {row}, a number as a text; pass numbers, or regression=True, or name"
+            " the classes: classes=(…)"
+        )
+    return set(filter(None, texts))
 
 
 def read_labels(
@@ -77,22 +87,32 @@ def read_labels(
     return column, classes
 
 
-def read_numbers(labels: Any, name: str = "labels") -> Array:
-    """Labels as real numbers, also where all of them are whole or below zero; None and NaN are unknown.
+def read_numbers(labels: Any, name: str = "labels", first: int = 0) -> Array:
+    """Labels as real numbers, also where all of them are whole, below zero or texts; None, NaN and "" are unknown.
 
-    >>> read_numbers([-1, None, 2.5])
-    array([-1. ,  nan,  2.5])
+    >>> read_numbers([-1, None, 2.5, "1 046"])  # `first` is the number of the first row, for messages
+    array([-1.000e+00,        nan,  2.500e+00,  1.046e+03])
     """
     column = as_numpy(labels)
     if column.dtype.kind == "O":
         entries = [np.nan if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
-        strangers = [entry for entry in entries if not isinstance(entry, int | float | np.number)]
-        if strangers:
-            raise ValueError(f"{name}: expected real numbers, found {strangers[0]!r}; leave regression out for classes")
+        texts = [entry if isinstance(entry, str) else None for entry in entries]
+        read = written_numbers(texts, name, first) if any(texts) else None
+        for row, entry in enumerate(entries):
+            try:
+                entries[row] = float(entry if read is None or texts[row] is None else read[row])
+            except (TypeError, ValueError, OverflowError):
+                raise ValueError(
+                    f"{name}: expected real numbers, found {entry!r} in row {row + first}; correct it, or leave"
+                    " regression out for classes"
+                ) from None
         column = np.array(entries, dtype=np.float64).reshape(column.shape)
     if column.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected real numbers, found {column.dtype}; leave regression out for classes")
-    return column.astype(np.float64)
+    column = column.astype(np.float64)
+    for row in np.flatnonzero(np.isinf(column))[:1]:
+        raise ValueError(f"{name}: found {column.flat[row]} in row {row + first}; check it")
+    return column
 
 
 def unknown(labels: Array) -> Array:
@@ -158,7 +178,11 @@ def whole(column: Array, name: str) -> Array:
 def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: str) -> tuple[Array, tuple[str, ...]]:
     """Names to numbers; a column of plain numbers that only came as objects keeps its numbers, None is unknown."""
     entries = [None if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
-    names = {entry for entry in entries if isinstance(entry, str)}
+    names = {entry for entry in entries if isinstance(entry, str)} if classes else class_names_in(column)
+    other = next((row for row, entry in enumerate(entries) if not isinstance(entry, str | None)), None)
+    if names and not classes and other is not None:
+        found = f"{entries[other]!r} in row {other} beside the name {min(names)!r}"
+        raise ValueError(f"{name}: found {found}; write names or numbers alone, and None where there is none")
     if not names:
         integers = all(entry is None or isinstance(entry, int | np.integer) for entry in entries)
         filled = [(-1 if integers else np.nan) if entry is None else entry for entry in entries]
@@ -181,5 +205,7 @@ def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: st
 
 
 def _missing(entry: Any) -> bool:
-    """None, NaN, and the mark pandas has for a gap (which has no truth value, so that it is told by its name)."""
-    return entry is None or type(entry).__name__ == "NAType" or (isinstance(entry, float) and entry != entry)
+    """None, NaN, an empty text, and the marks pandas has for a gap (which have no truth value, but a name)."""
+    if isinstance(entry, str):
+        return not entry.strip()
+    return entry is None or type(entry).__name__ in _GAPS or (isinstance(entry, float) and entry != entry)

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from natsel.beliefs import Belief
 from natsel.beliefs.targets import Targets
 from natsel.choose import Method, Selection, resolve, select
-from natsel.data.any_source import examples_from
+from natsel.data.any_source import index_of
 from natsel.data.examples import Examples
 from natsel.data.frames import FrameRows, by_position, joined, require_columns
 from natsel.data.labels import class_names_in, read_labels, unknown
@@ -96,7 +96,7 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _pool(self, X_pool: Any) -> Pool:
         rows_N = self._rows_as_known(X_pool, "X_pool")
         try:
-            return Pool(rows_N, ids=examples_from(X_pool).ids)
+            return Pool(rows_N, ids=index_of(X_pool))
         except ValueError as reason:
             found = str(reason).partition(";")[0]
             raise ValueError(
