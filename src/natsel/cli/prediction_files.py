@@ -38,8 +38,19 @@ Labels = Annotated[
 Classes = Annotated[
     str | None, typer.Option(help="Names of the classes in their order, with commas, where labels are names.")
 ]
+Inputs = Annotated[str | None, typer.Option(metavar="COLUMN[,COLUMN]", help="The columns of a table to use.")]
 _NAMES = "number the classes, or give their names in --classes where the command takes them"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def columns(labels: str | None, inputs: str | None) -> dict[str, Any]:
+    """`--labels COLUMN|none` and `--inputs COLUMN[,COLUMN]`, as `natsel.data.read_examples` takes them.
+
+    >>> columns("none", "age,city"), columns(None, None)
+    ({'labels': None, 'inputs': ['age', 'city']}, {})
+    """
+    found: dict[str, Any] = {} if labels is None else {"labels": None if labels == "none" else labels}
+    return found if inputs is None else found | {"inputs": inputs.split(",") if "," in inputs else inputs}
 
 
 def kind_of_numbers(log_probs: bool, probs: bool, logits: bool, means: bool) -> Any:

@@ -24,6 +24,12 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
     if not root.is_dir():
         raise ValueError(f"path: there is no folder {root}; check the name")
     classes = tuple(sorted(place.name for place in root.iterdir() if place.is_dir() and _images(place)))
+    inner = [root / one for one in classes]
+    if inner and not any(_is_image(path) for place in (root, *inner) for path in place.iterdir()):
+        raise ValueError(
+            f"path: all images of {root} lie two folders deep or more, where classes are unclear; pass one of its folders,"
+            f" such as {inner[0]}"
+        )
     files = [(name, number) for number, one in enumerate(classes) for name in _images(root / one)]
     files += [(name, -1) for name in sorted(path for path in root.iterdir() if _is_image(path))]
     if not files:
@@ -34,12 +40,16 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
     paths = [path for path, _ in files]
     names = np.array([path.relative_to(root).as_posix() for path in paths], dtype=object)
     labels = np.array([number for _, number in files]) if classes else None
-    images = Lazy(partial(_read, paths, size, grey), len(paths), content=partial(_content, paths))
+    images = Lazy(partial(_read, paths, size, grey), len(paths), content=partial(_content, paths), files=paths)
     return Examples(images, labels, classes, {"file": names})
 
 
 def _images(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if _is_image(path))
+    """The images in a folder and below; what is hidden is none."""
+    found = (path for path in folder.rglob("*") if _is_image(path))
+    return sorted(
+        path for path in found if not any(one.startswith(".") for one in path.relative_to(folder.parent).parts)
+    )
 
 
 def _is_image(path: Path) -> bool:

@@ -157,7 +157,7 @@ def columns_for(inputs: str | Sequence[str] | None, left: Sequence[Any], unsaid:
     if usual is not None and not given:
         raise ValueError(
             f'labels: the column {usual!r} is called as labels are; name it (labels="{usual}"), or say labels=None and'
-            " which columns are inputs (inputs=[…])"
+            " which columns are inputs (inputs=[…]); in the shell --labels and --inputs"
         )
     return given or list(left)
 
