@@ -55,6 +55,10 @@ def class_names_in(labels: Any) -> set[str]:
             f"labels: found {texts[row]!r} in row {row}, a number as a text; pass numbers, or regression=True, or name"
             " the classes: classes=(…)"
         )
+    other = next((row for row, entry in enumerate(entries) if not isinstance(entry, str) and not _missing(entry)), None)
+    if any(texts) and other is not None:
+        found = f"{entries[other]!r} in row {other} beside the name {min(filter(None, texts))!r}"
+        raise ValueError(f"labels: found {found}; write names or numbers alone, and None where there is none")
     return set(filter(None, texts))
 
 
@@ -179,10 +183,6 @@ def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: st
     """Names to numbers; a column of plain numbers that only came as objects keeps its numbers, None is unknown."""
     entries = [None if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
     names = {entry for entry in entries if isinstance(entry, str)} if classes else class_names_in(column)
-    other = next((row for row, entry in enumerate(entries) if not isinstance(entry, str | None)), None)
-    if names and not classes and other is not None:
-        found = f"{entries[other]!r} in row {other} beside the name {min(names)!r}"
-        raise ValueError(f"{name}: found {found}; write names or numbers alone, and None where there is none")
     if not names:
         integers = all(entry is None or isinstance(entry, int | np.integer) for entry in entries)
         filled = [(-1 if integers else np.nan) if entry is None else entry for entry in entries]

@@ -84,7 +84,8 @@ def read_examples(
         found, answers, names = _columns(place, inputs, labels, ids, regression, classes)
     else:
         raise ValueError(
-            f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name}"
+            f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name};"
+            " save a table as CSV in UTF-8, or pass the frame that pandas makes of it"
         )
     if answers is not None and regression:
         answers = read_numbers(answers)

@@ -63,10 +63,7 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
             fields = fields or [[] for _ in block[0]]  # all may be longer: by separators at their ends
             for number, row in enumerate(block, len(fields[0]) + 1):
                 if not len(header) <= len(fields) == len(row):
-                    raise ValueError(
-                        f"path: row {number} of {path.name} has {len(row)} fields, the header {len(header)}; put what"
-                        f" holds a {separator!r} between double quotes"
-                    )
+                    _refuse_row(path, number, len(row), len(header), separator)
             for column, part in zip(fields, zip(*block, strict=True), strict=True):
                 column.extend(part)
     except csv.Error as reason:
@@ -78,7 +75,7 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
     if not fields or not fields[0]:
         raise ValueError(f"path: {path.name} has no rows; write a line of names, and a row for each input")
     if len(header) < len(fields):
-        header += ["", ""]
+        _refuse_row(path, 1, len(fields), len(header), separator)
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"path: two columns of {path.name} have the same name, {twice!r}; rename one")
@@ -103,6 +100,13 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
         return pandas.DataFrame(dict(zip(names, values, strict=True)))
 
     return FileTable(columns, frame)
+
+
+def _refuse_row(path: Path, row: int, found: int, wanted: int, separator: str) -> None:
+    raise ValueError(
+        f"path: row {row} of {path.name} has {found} fields, the header {wanted}; put what holds a {separator!r} between"
+        " double quotes"
+    )
 
 
 def _text(path: Path) -> str:
