@@ -1,8 +1,8 @@
-"""Tables, series, lists and folders as people have them: each becomes the right pool, or is refused in one sentence that
-names the row and what to do. None is quietly read as something else.
+"""Tables, series, lists and folders as people have them: each becomes the right pool, or is refused in one sentence
+that names the row and what to do. None is quietly read as something else.
 
-A case is a name, what makes the pool, and what comes of it: the inputs, the labels (None where there is none, classes by
-name), the ids and whether labels are numbers, or a pattern of the refusal.
+A case is a name, what makes the pool, and what comes of it: the inputs, the labels (None where there is none, classes
+by name), the ids and whether labels are numbers, or a pattern of the refusal.
 """
 
 import decimal
@@ -101,7 +101,7 @@ case("separators at the ends of rows alone", TWO, csv, "x;z;kind\n1;2,5;a;\n3;4;
 case("rows of separators below the table", TWO, csv, "x,z,kind\n1,2.5,a\n3,4,b\n,,\n,,\n", labels="kind")
 case(
     "Latin-1",
-    r"^path: line 3 of t\.csv is no text in UTF-8; save it as CSV in UTF-8",
+    r"^path: line 3 of t\.csv is no text in UTF-8; save",
     csv,
     "x,k\n1,a\n2,é\n",
     encoding="cp1252",
@@ -300,7 +300,13 @@ case(
     labels="t",
 )
 case("−1 among classes", {"labels": [0, None, 1], "regression": False}, listed, [0, -1, 1])
-case("−2 among classes", r"^labels: found -2 in row 1; classes start at 0", listed, [0, -2, 1], regression=False)
+case(
+    "−2 among classes",
+    r"^labels: found class -2 in row 1, and 3 points .*check it",
+    listed,
+    [0, -2, 1],
+    regression=False,
+)
 case(
     "thousands and decimals",
     {"labels": [1046.5, 999.0], "regression": True},
@@ -440,7 +446,7 @@ case(
 case("NA that is a class", {"labels": ["a", "NA"]}, csv, "x,k\n1,a\n2,NA\n", labels="k", classes=("a", "NA"))
 case(
     "names and numbers",
-    r"^labels: found 0 in row 1 beside the name 'a'; write names or numbers alone",
+    r"^labels: found 0 in row 1 beside names; write names or numbers alone",
     listed,
     ["a", 0, None],
 )
@@ -560,7 +566,7 @@ case(
 case("a folder without pictures", r"^path: \S+ holds no images; expected", pictures, {"notes.txt": b"none"})
 case(
     "folders of folders",
-    r"^path: all images of \S+ lie two folders deep .*pass one of its folders, such as \S+test",
+    r"^path: the images of \S+ lie deeper than in folders of classes; pass one of its folders, such as \S+test",
     pictures,
     {"train/cat/a.png": (4, 4), "test/cat/b.png": (4, 4)},
     look=False,

@@ -44,11 +44,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 
 def columns(labels: str | None, inputs: str | None) -> dict[str, Any]:
-    """`--labels COLUMN|none` and `--inputs COLUMN[,COLUMN]`, as `natsel.data.read_examples` takes them.
-
-    >>> columns("none", "age,city"), columns(None, None)
-    ({'labels': None, 'inputs': ['age', 'city']}, {})
-    """
+    """`--labels COLUMN|none` and `--inputs COLUMN[,COLUMN]`, as `natsel.data.read_examples` takes them."""
     found: dict[str, Any] = {} if labels is None else {"labels": None if labels == "none" else labels}
     return found if inputs is None else found | {"inputs": inputs.split(",") if "," in inputs else inputs}
 

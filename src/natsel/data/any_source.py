@@ -38,7 +38,7 @@ class Source:
 
 
 def examples_from(
-    data: Any, *, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = (), **said: Any
+    data: Any, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = (), **said: Any
 ) -> Source:
     """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs.
 

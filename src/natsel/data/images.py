@@ -23,13 +23,10 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
     root = Path(folder)
     if not root.is_dir():
         raise ValueError(f"path: there is no folder {root}; check the name")
-    classes = tuple(sorted(place.name for place in root.iterdir() if place.is_dir() and _images(place)))
-    inner = [root / one for one in classes]
-    if inner and not any(_is_image(path) for place in (root, *inner) for path in place.iterdir()):
-        raise ValueError(
-            f"path: all images of {root} lie two folders deep or more, where classes are unclear; pass one of its folders,"
-            f" such as {inner[0]}"
-        )
+    classes = tuple(sorted(one.name for one in root.glob("[!.]*") if one.is_dir() and _images(one)))
+    if classes and not any(map(_is_image, (*root.glob("*"), *root.glob("*/*")))):
+        found = f"the images of {root} lie deeper than in folders of classes"
+        raise ValueError(f"path: {found}; pass one of its folders, such as {root / classes[0]}")
     files = [(name, number) for number, one in enumerate(classes) for name in _images(root / one)]
     files += [(name, -1) for name in sorted(path for path in root.iterdir() if _is_image(path))]
     if not files:
@@ -45,11 +42,7 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
 
 
 def _images(folder: Path) -> list[Path]:
-    """The images in a folder and below; what is hidden is none."""
-    found = (path for path in folder.rglob("*") if _is_image(path))
-    return sorted(
-        path for path in found if not any(one.startswith(".") for one in path.relative_to(folder.parent).parts)
-    )
+    return sorted(path for path in folder.rglob("*") if _is_image(path))
 
 
 def _is_image(path: Path) -> bool:

@@ -17,7 +17,6 @@ from natsel.integers import refuse_beyond
 # Floats beyond this one skip whole numbers: what was meant is no longer known.
 _EXACT = float(1 << 53)
 _PLAIN = re.compile(r"[-+]?\d+(\.\d+)?")
-_GAPS = ("NAType", "NaTType")
 
 Array = np.ndarray[Any, Any]
 
@@ -49,16 +48,14 @@ def class_names_in(labels: Any) -> set[str]:
     column = as_numpy(labels)
     entries = column.reshape(-1).tolist() if column.dtype == object else []
     texts = [entry if isinstance(entry, str) and not _missing(entry) else None for entry in entries]
-    row = next((row for row, text in enumerate(texts) if text and not _PLAIN.fullmatch(text)), None)
-    if row is not None and written_numbers(texts, "labels", first=0) is not None:
-        raise ValueError(
-            f"labels: found {texts[row]!r} in row {row}, a number as a text; pass numbers, or regression=True, or name"
-            " the classes: classes=(…)"
-        )
-    other = next((row for row, entry in enumerate(entries) if not isinstance(entry, str) and not _missing(entry)), None)
-    if any(texts) and other is not None:
-        found = f"{entries[other]!r} in row {other} beside the name {min(filter(None, texts))!r}"
-        raise ValueError(f"labels: found {found}; write names or numbers alone, and None where there is none")
+    others = [row for row, entry in enumerate(entries) if not isinstance(entry, str) and not _missing(entry)]
+    if others and any(texts):
+        found = f"{entries[others[0]]!r} in row {others[0]} beside names; write names or numbers alone, None for a gap"
+        raise ValueError(f"labels: found {found}")
+    odd = [row for row, text in enumerate(texts) if text and not _PLAIN.fullmatch(text)]
+    if odd and written_numbers(texts, "labels", first=0) is not None:
+        found = f"{texts[odd[0]]!r} in row {odd[0]}, a number as a text"
+        raise ValueError(f"labels: found {found}; pass numbers, or regression=True, or name the classes: classes=(…)")
     return set(filter(None, texts))
 
 
@@ -106,10 +103,8 @@ def read_numbers(labels: Any, name: str = "labels", first: int = 0) -> Array:
             try:
                 entries[row] = float(entry if read is None or texts[row] is None else read[row])
             except (TypeError, ValueError, OverflowError):
-                raise ValueError(
-                    f"{name}: expected real numbers, found {entry!r} in row {row + first}; correct it, or leave"
-                    " regression out for classes"
-                ) from None
+                found = f"{entry!r} in row {row + first}; correct it, or leave regression out for classes"
+                raise ValueError(f"{name}: expected real numbers, found {found}") from None
         column = np.array(entries, dtype=np.float64).reshape(column.shape)
     if column.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected real numbers, found {column.dtype}; leave regression out for classes")
@@ -141,12 +136,13 @@ def refuse_class_beyond(labels: Array, points: int, name: str, ids: Any = None) 
     0..999; check it, or make the pool with classes=(…), or with regression=True if labels are real numbers
     """
     most = max(1_000, min(points, 100_000))
-    if labels.dtype.kind == "f" or not labels.size or int(labels.max()) < most:
+    wrong = (labels < -1) | (labels >= most)
+    if labels.dtype.kind == "f" or not wrong.any():
         return
-    place = int(labels.argmax())
+    place = int(wrong.argmax())
     where = f"in row {place}" if ids is None else f"for id {np.atleast_1d(as_numpy(ids))[place]}"
     raise ValueError(
-        f"{name}: found class {labels.max()} {where}, and {points} points without names for their classes may have"
+        f"{name}: found class {labels[place]} {where}, and {points} points without names for their classes may have"
         f" classes 0..{most - 1}; check it, or make the pool with classes=(…), or with regression=True if labels are"
         " real numbers"
     )
@@ -206,6 +202,5 @@ def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: st
 
 def _missing(entry: Any) -> bool:
     """None, NaN, an empty text, and the marks pandas has for a gap (which have no truth value, but a name)."""
-    if isinstance(entry, str):
-        return not entry.strip()
-    return entry is None or type(entry).__name__ in _GAPS or (isinstance(entry, float) and entry != entry)
+    empty = entry != entry if isinstance(entry, float) else isinstance(entry, str) and not entry.strip()
+    return entry is None or empty or type(entry).__name__ in ("NAType", "NaTType")

@@ -39,14 +39,12 @@ class Pool:
 
     `data` is an array, a tensor, a list of texts, a table of pandas or polars, a file or folder by its path, examples,
     or a data set of torch or Hugging Face; of files and tables, `labels`, `answers`, `ids` and `inputs` may name
-    columns. Labels that come with the inputs count as labels, but no column of a table does that was not named; one
-    that is called y, label, target or class has to be, or `labels=None` says that there are none. Ids are given, or
-    come with the inputs (names of image files, an index of pandas), or count the inputs from 0.
+    columns. Labels that come with the inputs count as labels, but a column of a table only where it was named. Ids are
+    given, or come with the inputs (names of image files, an index of pandas), or count the inputs from 0.
 
     `regression` says whether labels are real numbers (True) or classes (False). Without it the labels, the answers, the
-    classes or else the model decide; labels that are all whole numbers from −1 on are taken for classes, until a model
-    says that it predicts numbers. Without `classes`, new
-    names of classes are taken as they come; with them, others are refused until `add_classes`.
+    classes or else the model decide; whole numbers from −1 on are classes until a model says that it predicts numbers.
+    Without `classes`, new names of classes are taken as they come; with them, others are refused until `add_classes`.
 
     >>> pool = Pool([[0.0], [1.0], [2.0]], ids=["a", "b", "c"], labels=["cat", None, None])
     >>> pool.label(["c"], ["dog"])
@@ -67,9 +65,7 @@ class Pool:
     ) -> None:
         if regression and len(classes):
             raise ValueError("classes: there are none among real numbers; leave out classes, or regression=True")
-        source = examples_from(
-            data, labels=labels, answers=answers, ids=ids, classes=classes, inputs=inputs, regression=regression
-        )
+        source = examples_from(data, labels, answers, ids, classes, inputs=inputs, regression=regression)
         self.inputs = source.inputs
         self._ids = None if source.ids is None else _unless_counting(ids_for(source.ids, len(self.inputs)))
         self._order: Array | None = None
@@ -84,8 +80,7 @@ class Pool:
         self._asked_for = regression
         self._regression: bool | None = False if self.classes else regression
         self._answers: Array | None = None
-        # What was given, where it would be other numbers than it is classes; until a model tells which they are.
-        self._as_numbers: dict[str, Array] = {}
+        self._as_numbers: dict[str, Array] = {}  # what was given, where classes would have gaps that numbers have not
         self._state = np.zeros(len(self.inputs), dtype=np.uint8)
         # Position → label. A dict keeps the order told, also when a label is corrected, and changes in O(1).
         self._told: dict[int, int | float] = {}
@@ -94,13 +89,12 @@ class Pool:
     def _take(self, labels: Any, answers: Any) -> None:
         """Read the labels and the answers that the pool is made with."""
         given = {name: column for name, column in (("labels", labels), ("answers", answers)) if column is not None}
-        if not self.classes and not self._regression:
-            self.classes = tuple(sorted(set().union(*map(class_names_in, given.values()))))
-            self._regression = False if self.classes else self._regression
+        nameless = () if self.classes or self._regression else given.values()
+        if names := set().union(*map(class_names_in, nameless)):
+            self.classes, self._regression = tuple(sorted(names)), False
         read = {name: self._read(column, name) for name, column in given.items()}
-        if self._regression is None and any(
-            column.dtype.kind == "f" or column.min(initial=0) < -1 for column in read.values()
-        ):
+        below = self._regression is None and any(column.min(initial=0) < -1 for column in read.values())
+        if below or any(column.dtype.kind == "f" for column in read.values()):
             read, self._regression = {name: read_numbers(column, name) for name, column in given.items()}, True
         for name, column in read.items():
             if column.shape != (len(self),):
@@ -108,19 +102,9 @@ class Pool:
                     f"{name}: expected one for each of {len(self)} inputs, found"
                     f" {len(column) if column.ndim == 1 else f'shape {column.shape}'}"
                 )
-            if not self._regression and column.min(initial=0) < -1:
-                row = int(column.argmin())
-                raise ValueError(f"{name}: found {column[row]} in row {row}; classes start at 0, and −1 means unknown")
             if not self._regression and not self.classes:
                 refuse_class_beyond(column, len(self), name)
-        if (
-            not self._regression
-            and not self.classes
-            and (
-                as_numpy(answers).dtype.kind == "f"
-                or any((read_numbers(column) == -1).any() for column in given.values())
-            )
-        ):
+        if not (self._regression or self.classes) and any((column < 0).any() for column in read.values()):
             self._as_numbers = {name: read_numbers(column, name) for name, column in given.items()}
         if "answers" in read:
             self._answers, self._regression = read["answers"], bool(self._regression)
@@ -145,13 +129,7 @@ class Pool:
 
     @classmethod
     def with_answers(
-        cls,
-        examples: Any,
-        ids: Any = None,
-        classes: Sequence[str] = (),
-        regression: bool | None = None,
-        *,
-        labels: Any = ...,
+        cls, examples: Any, ids: Any = None, classes: Sequence[str] = (), regression: bool | None = None
     ) -> Self:
         """A pool for simulations, of examples or of anything that `Pool` takes: the labels that come with it become
         answers, which learners do not see.
@@ -159,9 +137,9 @@ class Pool:
         >>> Pool.with_answers(Examples(np.zeros((3, 2)), np.array([0, 1, 1]))).answers([1])
         [1]
         """
-        source = examples_from(examples, labels=labels, ids=ids, classes=classes, regression=regression)
+        source = examples_from(examples, None, ids=ids, classes=classes, regression=regression)
         if source.labels is None:
-            raise ValueError("examples: they have no labels to answer with; pass Examples(inputs, labels)")
+            raise ValueError("examples: no labels to answer with; pass Examples(inputs, labels), or Pool(…, answers=…)")
         return cls(source.inputs, None, source.ids, source.classes, regression, answers=source.labels)
 
     def __len__(self) -> int:
@@ -193,6 +171,9 @@ class Pool:
             self._answers, self.classes, self._regression = numbers.get("answers"), (), True
             if any((column == -1).any() and not np.isnan(column).any() for column in numbers.values()):
                 warnings.warn("pool: −1 is a number to a regressor; write gaps as None or NaN", stacklevel=2)
+            labels = numbers.get("labels", np.zeros(len(self)))
+            late = np.flatnonzero((self._state == _UNLABELLED) & (labels == -1))
+            self._put(self._ids_at(late), labels[late])
         elif self._answers is None and not self.classes:
             self._regression = True
         elif not self._regression and any(name != str(number) for number, name in enumerate(self.classes)):
@@ -200,12 +181,6 @@ class Pool:
                 f"pool: the model predicts real numbers, but labels are classes such as {self.classes[0]!r}; use a"
                 " classifier, or make the pool with regression=True"
             )
-        if "labels" in numbers:  # those below 0 counted as gaps
-            labels, told = numbers["labels"], self._told
-            bare = (self._state == _UNLABELLED) & (labels == -1)
-            self._state[bare] = _LABELLED
-            first = [place for place in np.flatnonzero(~np.isnan(labels)).tolist() if place in told or bare[place]]
-            self._told = {place: told.get(place, labels.item(place)) for place in first} | told
 
     def expect_classes(self) -> None:
         """Take labels for classes, because a classifier is to learn them; real numbers are refused.
@@ -219,10 +194,7 @@ class Pool:
             return
         columns = [np.array(list(self._told.values()), dtype=np.float64)]
         columns += [] if self._answers is None else [self._answers]
-        wrong = [
-            column[(column != np.floor(column)) & ~np.isnan(column) | (column < least)]
-            for column, least in zip(columns, (0, -1), strict=False)
-        ]
+        wrong = [one[(one != np.floor(one)) & ~np.isnan(one) | (one < -n)] for n, one in enumerate(columns)]
         if self._asked_for or any(map(len, wrong)):
             found = "it was made with regression=True" if self._asked_for else "its labels are numbers such as "
             found += "" if self._asked_for else f"{next(part[0] for part in wrong if len(part)):g}"
@@ -403,11 +375,10 @@ class Pool:
         if self._regression is False and labels.dtype.kind == "f":  # no classes by name, but labels before were whole
             labels = whole(labels, name)
         classes = labels.dtype.kind == "i"
-        if classes and (labels < -1).any():
-            raise ValueError(
-                f"{name}: found {labels[labels < -1][0]}; classes start at 0, and real numbers need a pool with"
-                " regression=True"
-            )
+        wrong = labels[(labels < -1) if classes else np.isinf(labels)]
+        if len(wrong):
+            remedy = "classes start at 0, and real numbers need a pool with regression=True" if classes else "check it"
+            raise ValueError(f"{name}: found {wrong[0]}; {remedy}")
         if unknown(labels).any():
             gap = "None, NaN or −1" if classes else "None or NaN"
             real = "; if −1 is a real number, make the pool with regression=True" if self._regression is None else ""

@@ -6,7 +6,6 @@ and items of a torch data set are read when they are asked for.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,7 @@ def read_examples(
     path: str | Path,
     *,
     inputs: str | Sequence[str] | None = None,
-    labels: str | EllipsisType | None = ...,
+    labels: Any = ...,
     ids: str | None = None,
     classes: Sequence[str] = (),
     regression: bool | None = False,
@@ -65,9 +64,7 @@ def read_examples(
     ([[1.0, 2.5], [3.0, 4.0]], [0, 1], ('cat', 'dog'))
     """
     place = Path(path)
-    ending, given = place.suffix.lower(), None if labels is ... else labels
-    found: Any
-    answers: Any
+    ending = place.suffix.lower()
     names: Any = None
     if place.is_dir():
         if ids is not None:
@@ -76,16 +73,16 @@ def read_examples(
             )
         return image_folder(place)
     if ending in (".npz", ".safetensors"):
-        found, answers, names = _arrays(place, inputs, given, ids)
+        found, answers, names = _arrays(place, inputs, labels, ids)
     elif ending == ".npy":
-        found, answers = _mapped(place), None if given is None else read_npy(given)
+        found, answers = _mapped(place), None if labels in (None, ...) else read_npy(labels)
         names = None if ids is None else read_npy(ids)
     elif ending in (".csv", ".tsv", ".parquet"):
         found, answers, names = _columns(place, inputs, labels, ids, regression, classes)
     else:
         raise ValueError(
             f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name};"
-            " save a table as CSV in UTF-8, or pass the frame that pandas makes of it"
+            " save a table as CSV in UTF-8"
         )
     if answers is not None and regression:
         answers = read_numbers(answers)
@@ -169,7 +166,7 @@ def _columns(
     """Inputs, labels and ids from the columns of a table."""
     table = read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path, texts=[ids])
     columns = table.columns
-    answer = None if labels is ... else _pick(labels, [name for name in columns if name != ids], (), "labels", True)
+    answer = _pick(labels, [name for name in columns if name != ids], (), "labels", optional=True)
     require_names(columns, [] if ids is None else [ids])
     left = [name for name in columns if name not in (answer, ids)]
     return (
@@ -179,9 +176,7 @@ def _columns(
     )
 
 
-def _arrays(
-    path: Path, inputs: str | Sequence[str] | None, labels: str | None, ids: str | None
-) -> tuple[Any, Any, Any]:
+def _arrays(path: Path, inputs: str | Sequence[str] | None, labels: Any, ids: str | None) -> tuple[Any, Any, Any]:
     if inputs is not None and not isinstance(inputs, str):
         raise ValueError(f"inputs: expected the name of one array, found {inputs!r}")
     arrays = open_arrays(path)
@@ -192,10 +187,9 @@ def _arrays(
     return found, answers, names
 
 
-def _pick(
-    name: str | None, there: Sequence[str], usual: Sequence[str], what: str, optional: bool = False
-) -> str | None:
+def _pick(name: Any, there: Sequence[str], usual: Sequence[str], what: str, optional: bool = False) -> str | None:
     """The name given, else the first usual one that is there."""
+    name = None if name is ... else name
     if name is not None and name not in there:
         raise ValueError(f"{what}: there is no {name!r}; found {', '.join(there) or 'nothing'}")
     chosen = name or next((one for one in usual if one in there), None)

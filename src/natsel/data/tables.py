@@ -28,12 +28,11 @@ import numpy as np
 from natsel.containers import readable
 from natsel.data.frames import Column, FrameRows
 from natsel.data.labels import Array, as_numpy, read_numbers
-from natsel.data.written_numbers import is_number, written_numbers
+from natsel.data.written_numbers import parts_of, written_numbers
 from natsel.ids import as_ids, refuse_repeats
 
 _ERRORS = frozenset(("", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 _GAPS = _ERRORS | {"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"}
-_SAVE = "save it as CSV in UTF-8, or pass the frame that pandas makes of it"
 _MOST_CATEGORIES = 255  # what boosted trees take
 _TRUTHS = {"True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
 
@@ -47,38 +46,37 @@ class FileTable:
 
 
 def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
-    """A CSV file with a header line, numbers as numbers but for columns named in `texts`.
-
-    What separates fields is found: a comma, a semicolon, a tab or a bar, whichever parts all rows alike.
+    """A CSV file with a header line, numbers as numbers but for columns named in `texts`. What separates fields is
+    found: a comma, a semicolon, a tab or a bar, whichever parts all rows alike.
     """
-    text = _text(path)
-    separator, text = _separator(text, path)
+    text, separator = _text(path)
     lines = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
     fields: list[list[str]] = []
+    uneven: list[tuple[int, int]] = []
     try:
         header = [name.strip() for name in next(lines, [])]
-        rows = filter(None, lines)
         # Column by column, a block of rows at a time: a million lists of rows would take long to make and to free.
-        while block := list(islice(rows, 1024)):
-            fields = fields or [[] for _ in block[0]]  # all may be longer: by separators at their ends
-            for number, row in enumerate(block, len(fields[0]) + 1):
-                if not len(header) <= len(fields) == len(row):
-                    _refuse_row(path, number, len(row), len(header), separator)
-            for column, part in zip(fields, zip(*block, strict=True), strict=True):
-                column.extend(part)
+        while not uneven and (block := list(islice(filter(None, lines), 1024))):
+            fields = fields or [[] for _ in block[0]]
+            rows = enumerate(block, len(fields[0]) + 1)
+            uneven = [(number, len(row)) for number, row in rows if not len(header) <= len(row) == len(fields)]
+            if not uneven:
+                for column, part in zip(fields, zip(*block, strict=True), strict=True):
+                    column.extend(part)
     except csv.Error as reason:
         raise ValueError(f"path: line {lines.line_num} of {path.name} is no CSV ({reason}); close its quotes") from None
-    while len(fields) > 1 and not any(column[-1:] != [""] for column in fields):  # as spreadsheets end
+    while len(fields) > 1 and fields[0] and not any(column[-1] for column in fields):  # as spreadsheets end
         fields = [column[:-1] for column in fields]
-    while len(fields) > 1 and not any(fields[-1]) and not any(header[len(fields) - 1 :]):
+    while len(fields) > 1 and not any(fields[-1]) and not any(header[len(fields) - 1 :]):  # and lines do
         del fields[-1], header[len(fields) :]
+    if uneven or len(fields) > len(header):
+        number, found = (1, len(fields)) if len(fields) > len(header) else uneven[0]
+        found = f"has {found} fields, the header {len(header)}; put what holds a {separator!r} between double quotes"
+        raise ValueError(f"path: row {number} of {path.name} {found}")
     if not fields or not fields[0]:
         raise ValueError(f"path: {path.name} has no rows; write a line of names, and a row for each input")
-    if len(header) < len(fields):
-        _refuse_row(path, 1, len(fields), len(header), separator)
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"path: two columns of {path.name} have the same name, {twice!r}; rename one")
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise ValueError(f"path: two columns of {path.name} have the same name, {twice[0]!r}; rename one")
     kept = set(texts)
     columns = {
         name: _texts(column) if name in kept else _typed(column, separator)
@@ -88,56 +86,40 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
     def frame(names: Sequence[str]) -> Any:
         import pandas
 
-        shown = [_truths(columns[name]) for name in names]
-        values = [
-            _numbers(column)
-            if _is_numeric(column)
-            else pandas.Categorical(column.objects())
-            if holds_categories(column)
-            else column.objects()
-            for column in shown
-        ]
-        return pandas.DataFrame(dict(zip(names, values, strict=True)))
+        return pandas.DataFrame({name: values_of(_truths(columns[name])) for name in names})
+
+    def values_of(column: Column) -> Any:
+        import pandas
+
+        if _is_numeric(column):
+            return _numbers(column)
+        return pandas.Categorical(column.objects()) if holds_categories(column) else column.objects()
 
     return FileTable(columns, frame)
 
 
-def _refuse_row(path: Path, row: int, found: int, wanted: int, separator: str) -> None:
-    raise ValueError(
-        f"path: row {row} of {path.name} has {found} fields, the header {wanted}; put what holds a {separator!r} between"
-        " double quotes"
-    )
-
-
-def _text(path: Path) -> str:
+def _text(path: Path) -> tuple[str, str]:
+    """A file of text from its header on, and what separates its fields."""
     with readable(path):
         data = path.read_bytes()
-    try:
-        text = data.decode("utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig")
-        wrong = text.find("\0")  # in a workbook, say
-    except UnicodeDecodeError as reason:
-        wrong = reason.start
-    if wrong >= 0:
-        line = data[:wrong].count(b"\n") + 1
-        raise ValueError(f"path: line {line} of {path.name} is no text in UTF-8; {_SAVE}")
-    return text
-
-
-def _separator(text: str, path: Path) -> tuple[str, str]:
-    """What separates fields, and the text from its header on."""
+        code = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        text = data.decode(code, "surrogateescape")
+    if strange := re.search("[\0\udc80-\udcff]", text):
+        line = text.count("\n", 0, strange.start()) + 1
+        raise ValueError(f"path: line {line} of {path.name} is no text in UTF-8; save the table as CSV in UTF-8")
     if said := re.match(r'"?sep=(.)"?\r?\n', text):  # as Excel writes and reads
-        return said[1], text[said.end() :]
-    usual, lengths = "\t" if path.suffix.lower() == ".tsv" else ",", {}
-    for one in dict.fromkeys((usual, *",;\t|")):
+        return text[said.end() :], said[1]
+    lengths: dict[str, list[int]] = {}
+    for one in "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|":
         with suppress(csv.Error):
             rows = filter(None, csv.reader(StringIO(text, newline=""), delimiter=one, strict=True))
             lengths[one] = [len(row) for row in islice(rows, 99)]
     several = [one for one, found in lengths.items() if found and found[0] > 1]
     even = [one for one in several if len(set(lengths[one])) == 1]
     if len(even) > 1:
-        found = f"by {even[0]!r} or by {even[1]!r}"
-        raise ValueError(f"path: {path.name} may be separated {found}; say which in a first line: sep={even[0]}")
-    return (even or several or [usual])[0], text
+        found = f"by {even[0]!r} or by {even[1]!r}; say which in a first line, sep={even[0]}"
+        raise ValueError(f"path: {path.name} may be separated {found}")
+    return text, (even or several or [","])[0]
 
 
 def read_parquet(path: Path) -> FileTable:
@@ -175,9 +157,9 @@ def inputs_of(table: FileTable, wanted: Sequence[str]) -> Array | FrameRows:
     if "" in wanted:
         raise ValueError("inputs: a column has no name; give it one in the header, or say ids='' or inputs=[…]")
     columns = {name: _truths(table.columns[name]) for name in wanted}
-    for name, column in columns.items():
-        _refuse_doubtful(column, f"inputs: column {name!r}")
     others = [name for name, column in columns.items() if not _is_numeric(column)]
+    for name in others:
+        written_numbers(columns[name].objects().tolist(), f"inputs: column {name!r}")  # a doubt is refused
     alone = columns[wanted[0]]
     if others and len(wanted) == 1 and alone.kind == "text":
         values_N = alone.objects()
@@ -212,12 +194,12 @@ def labels_of(column: Column, name: str, regression: bool | None, classes: Seque
     if not _is_numeric(column):
         if regression:
             return read_numbers(column.objects(), said, first=1)
-        _refuse_doubtful(column, said)
-        texts = [(row, one) for row, one in enumerate(column.objects().tolist(), 1) if isinstance(one, str)]
-        odd = [(row, one) for row, one in texts if one.strip() and not is_number(one)]
-        odd = odd if 2 * len(odd) < len(texts) else [(row, one) for row, one in texts if one in _GAPS]
+        written_numbers(column.objects().tolist(), said)  # a doubt is refused
+        texts = {row: one for row, one in enumerate(column.objects().tolist(), 1) if isinstance(one, str)}
+        odd = [row for row, one in texts.items() if one.strip() and not parts_of(one)[2]]
+        odd = odd if 2 * len(odd) < len(texts) else [row for row, one in texts.items() if one in _GAPS]
         if odd and not classes:
-            found = f"{odd[0][1]!r} in row {odd[0][0]}, which may be a gap or a slip"
+            found = f"{texts[odd[0]]!r} in row {odd[0]}, which may be a gap or a slip"
             raise ValueError(f"{said} holds {found}; empty the field or correct it, or name all classes=(…)")
         return column.objects()
     known, gaps = column.values[~column.gaps_N], bool(column.gaps_N.any())
@@ -268,13 +250,6 @@ def holds_categories(column: Column) -> bool:
     return different <= _MOST_CATEGORIES and 2 * different <= len(known)
 
 
-def _refuse_doubtful(column: Column, said: str) -> None:
-    """Refuse texts that are numbers all, in forms that leave a doubt."""
-    if column.kind == "text":
-        texts = column.values.tolist()
-        written_numbers([one if isinstance(one, str) and one not in _GAPS else None for one in texts], said)
-
-
 def _is_numeric(column: Column) -> bool:
     return column.values.dtype.kind in "biuf"
 
@@ -300,15 +275,14 @@ def _typed(fields: Sequence[str], separator: str) -> Column:
     """A column as whole numbers, as real ones or as texts. Numbers whose form leaves a doubt are texts, and refused
     where they are used; between semicolons 1.046 is one, as a comma marks decimals there.
     """
-    first, found = next((field for field in fields if field not in _GAPS), "0"), None
-    gaps_N = np.fromiter(map(_GAPS.__contains__, fields), dtype=bool, count=len(fields))
+    gaps_N, found = np.array([field in _GAPS for field in fields]), None
     with suppress(ValueError, OverflowError):
         found = _of_numbers(["0" if gap else field for field, gap in zip(fields, gaps_N, strict=True)], gaps_N)
-    if is_number(first) and (found is None or (separator == ";" and found.kind == "float64")):
+    if found is None or (separator == ";" and found.kind == "float64"):
         try:
             values_N = written_numbers([None if field in _GAPS else field for field in fields], "")
         except ValueError:
-            return _texts(fields)
+            return Column("text", _texts(fields).values, gaps_N)
         found = found if values_N is None else Column(values_N.dtype.name, values_N, gaps_N)
     return found or _texts(fields)
 

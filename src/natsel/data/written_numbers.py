@@ -7,54 +7,34 @@ that all fields have is left out.
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 _SIGNS = str.maketrans(dict.fromkeys("\u00a0\u2007\u2009\u202f", " ") | {"−": "-", "’": "'"})
-_SHAPE = str.maketrans("23456789", "11111111")
 _UNIT = r"([%‰$€£¥₹₩₽₺₴₪]|EUR|USD|GBP|CHF|JPY|CNY|INR|BRL|SEK|NOK|DKK|PLN|CZK|HUF|kr|zł)?"
-_FIELD = re.compile(rf"{_UNIT} ?([-+]?) ?{_UNIT} ?([\d., ']*\d(?:[eE][-+]?\d+)?) ?{_UNIT}")
-_PLAIN = [("", decimal, rf"\d*(?:[{decimal}]\d+)?") for decimal in ".,"]
-_GROUPED = [  # 1,046 beside 1.046,5 is rather of another form than of three decimals
-    (
-        mark,
-        decimal,
-        rf"[1-9]\d{{0,2}}(?:[{mark}]\d{{3}})+(?:[{decimal}]\d+)?|(?:\d*|0?[{decimal}]\d*|\d*[{decimal}](?!\d{{3}}$)\d+)",
-    )
-    for decimal in ".,"
-    for mark in ",. '"
-    if mark != decimal
-]
+_FIELD = re.compile(rf"{_UNIT} ?([-+]?) ?{_UNIT} ?([\d., ']*\d)((?:[eE][-+]?\d+)?) ?{_UNIT}")
+# By the marks of thousands and of decimals. 1,046 beside 1.046,5 is rather of another form than of three decimals.
+_GROUPED = r"[1-9]\d{{0,2}}(?:[{0}]\d{{3}})+(?:[{1}]\d+)?|\d*|0?[{1}]\d*|\d*[{1}](?!\d{{3}}$)\d+"
+_FORMS = {("", mark): re.compile(rf"\d*(?:[{mark}]\d+)?") for mark in ".,"} | {
+    (mark, point): re.compile(_GROUPED.format(mark, point)) for point in ".," for mark in ",. '" if mark != point
+}
 
 
-@cache
-def _forms(shape: str) -> frozenset[tuple[str, str]]:
-    """The forms that a number may have, by their marks of thousands and of decimals."""
-    number = re.split("[eE]", shape)[0]
-    return frozenset((mark, decimal) for mark, decimal, looks in _PLAIN + _GROUPED if re.fullmatch(looks, number))
+def parts_of(text: Any) -> tuple[str, str, set[tuple[str, str]]]:
+    """Unit, bare number, and the forms that this may have, by its marks: none where the text is no number.
 
-
-def _parts(text: str | None) -> tuple[str, str, frozenset[tuple[str, str]]]:
-    """Unit, bare number, and the forms that this may have: none where the text is no number."""
-    found = _FIELD.fullmatch("0" if text is None else text.strip().translate(_SIGNS))
-    if found is None:
-        return "", "", frozenset()
-    before, sign, between, number, after = found.groups("")
-    return before + between + after, sign + number, _forms(number.translate(_SHAPE))
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a number by itself, in any form.
-
-    >>> is_number("1e-3"), is_number("€ 1.046"), is_number("19.11.2026")
-    (True, True, False)
+    >>> parts_of("€ 1.046,5"), len(parts_of("19.11.2026")[2])
+    (('€', '1.046,5', {('.', ',')}), 0)
     """
-    return bool(_parts(text)[2])
+    found = _FIELD.fullmatch("0" if text is None else str(text).strip().translate(_SIGNS))
+    before, sign, between, number, power, after = found.groups("") if found else [" "] * 6
+    forms = {form for form, looks in _FORMS.items() if looks.fullmatch(number)}
+    return before + between + after, sign + number + power, forms
 
 
-def written_numbers(fields: Sequence[str | None], column: str, first: int = 1) -> np.ndarray[Any, Any] | None:
+def written_numbers(fields: Sequence[Any], column: str, first: int = 1) -> np.ndarray[Any, Any] | None:
     """A column as numbers, whole ones where all are; None where a field is no number. What None stands for is 0.
 
     `column` is what messages call it, `first` the number of its first row.
@@ -65,31 +45,24 @@ def written_numbers(fields: Sequence[str | None], column: str, first: int = 1) -
     Traceback (most recent call last):
     ValueError: prices: '1,046' in row 1 may be 1046 or 1.046; write all with a point for decimals and no other mark
     """
-    parts = []
-    for field in fields:
-        parts.append(_parts(field))
-        if not parts[-1][2]:
-            return None
+    parts = list(takewhile(lambda one: one[2], map(parts_of, fields)))
+    if len(parts) < len(fields):
+        return None
     known = [row for row, field in enumerate(fields) if field is not None]
-    left = frozenset(_forms("0"))
+    left, readings, remedy = set(_FORMS), [], "write all with a point for decimals and no other mark"
     for row in known:
-        left &= parts[row][2]
-        if not left or parts[row][0] != parts[known[0]][0]:
-            one = next((one for one in known if parts[one][0] != parts[row][0] or not parts[one][2] & parts[row][2]), 0)
-            raise ValueError(
-                f"{column}: found {fields[one]!r} in row {one + first} and {fields[row]!r} in row {row + first}, two"
-                " forms of numbers; write all with a point for decimals and no other mark"
-            )
-    readings = []
-    for mark, decimal in left:
-        plain = [number.replace(mark, "").replace(decimal, ".") for _, number, _ in parts]
+        unit, _, forms = parts[row]
+        left &= forms
+        if not left or unit != parts[known[0]][0]:
+            one = next((one for one in known if parts[one][0] != unit or not parts[one][2] & forms), known[0])
+            found = f"{fields[one]!r} in row {one + first} and {fields[row]!r} in row {row + first}"
+            raise ValueError(f"{column}: found {found}, two forms of numbers; {remedy}")
+    for mark, point in left:
+        plain = [number.replace(mark, "").replace(point, ".") for _, number, _ in parts]
         whole = not any(len(one) > 15 or set(".eE") & set(one) for one in plain)
         readings.append(np.array(plain, dtype=np.int64 if whole else np.float64))
-    for other in readings[1:]:
-        for row in np.flatnonzero(readings[0] != other)[:1]:
-            low, high = sorted((readings[0][row], other[row]))
-            raise ValueError(
-                f"{column}: {fields[row]!r} in row {row + first} may be {high:.15g} or {low:.15g}; write all with a"
-                " point for decimals and no other mark"
-            )
+    for row in np.flatnonzero(np.ptp(readings, axis=0))[:1]:
+        values = [reading[row] for reading in readings]
+        found = f"{fields[row]!r} in row {row + first} may be {max(values):.15g} or {min(values):.15g}"
+        raise ValueError(f"{column}: {found}; {remedy}")
     return readings[0]
