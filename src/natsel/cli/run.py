@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from natsel.experiments.running.worker_pool import Report
 
 NAME = "run"
-EXAMPLE = (
-    "Example: natsel run digits   or   natsel run --new my.toml --data my.csv --labels kind   and   natsel run my.toml"
-)
+EXAMPLE = "Example: natsel run digits   or   natsel run --new my.toml --data my.csv --labels kind; natsel run my.toml"
 
 
 def command(

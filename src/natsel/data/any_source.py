@@ -96,7 +96,7 @@ def _examples(inputs: Any) -> Examples:
 def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequence[str], said: Any) -> Source:
     if not path.exists():
         raise ValueError(f"inputs: there is no file or folder {str(path)!r}; check the path, or pass a list of texts")
-    column = next((given for given in (labels, answers) if isinstance(given, str)), None)
+    column: Any = next((given for given in (labels, answers) if isinstance(given, str)), None)
     column, labels = (... if labels is ... and answers is None else column), (None if labels is ... else labels)
     named: dict[str, Any] = {"regression": None, **said} | ({"ids": ids} if isinstance(ids, str) else {})
     found = read_examples(path, labels=column, classes=tuple(classes), **named)

@@ -71,8 +71,8 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
         del fields[-1], header[len(fields) :]
     if uneven or len(fields) > len(header):
         number, found = (1, len(fields)) if len(fields) > len(header) else uneven[0]
-        found = f"has {found} fields, the header {len(header)}; put what holds a {separator!r} between double quotes"
-        raise ValueError(f"path: row {number} of {path.name} {found}")
+        where = f"row {number} of {path.name} has {found} fields, the header {len(header)}"
+        raise ValueError(f"path: {where}; put what holds a {separator!r} between double quotes")
     if not fields or not fields[0]:
         raise ValueError(f"path: {path.name} has no rows; write a line of names, and a row for each input")
     if twice := [name for name in header if header.count(name) > 1]:

@@ -271,9 +271,11 @@ def _data(pool: Any, test: Any, validation: Any, *, numbers: bool) -> "DataSet":
     from natsel.learning.arguments import as_examples, as_pool
 
     pool = as_pool(pool)
+    if numbers:
+        pool.expect_numbers()
     labels = _answers(pool)
     classes = () if labels.dtype.kind == "f" else pool.classes
-    if numbers and labels.dtype.kind != "f" and all(one.isdigit() for one in classes):
+    if numbers and labels.dtype.kind != "f":
         labels, classes = np.where(labels < 0, np.nan, labels), ()
     everything = Examples(pool.inputs, labels, classes, {"ids": pool.ids})
     rows = np.flatnonzero(~unknown(labels))

@@ -110,9 +110,9 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
     columns = (read_parquet(place) if place.suffix.lower() == ".parquet" else read_csv(place)).columns
     if len(columns) < 2:
         raise ValueError(f"data: {place.name} has {len(columns)} columns; inputs and labels are needed")
-    if labels not in columns:
-        found = f"{place.name} has no column {labels!r}" if labels else f"say which column of {place.name} holds them"
-        raise ValueError(f"labels: {found}; there are {', '.join(columns)}")
+    if labels is None or labels not in columns:
+        wrong = f"{place.name} has no column {labels!r}" if labels else f"say which column of {place.name} holds them"
+        raise ValueError(f"labels: {wrong}; there are {', '.join(columns)}")
     require_names(columns, inputs or ())
     column = columns[labels]
     answers = column.values[~column.gaps_N]
@@ -129,9 +129,9 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
     ids = next((name for name in rest if _names_rows(name, columns[name])), "")
     rest = [name for name in rest if name not in ("", ids) and (not inputs or name in inputs)]
     sentences = [name for name in rest if _is_sentences(columns[name])]
-    found = {"rows": len(answers), "classes": classes, "labels": labels, "ids": ids, "rarest": rarest}
+    found: Any = {"rows": len(answers), "classes": classes, "labels": labels, "ids": ids, "rarest": rarest}
     if sentences:
-        return _Found("text", inputs=(sentences[0],), left_out=(), **found)  # type: ignore[arg-type]
+        return _Found("text", inputs=(sentences[0],), left_out=(), **found)
     texts = [name for name in rest if columns[name].kind == "text"]
     frames = find_spec("pandas") is not None  # without it, texts beside numbers cannot be read
     words = [name for name in texts if frames and holds_categories(columns[name])]
@@ -142,7 +142,7 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
     gaps = bool(words) or any(columns[name].gaps_N.any() for name in kept)
     others = tuple(name for name in rest if name not in kept)
     listed = tuple(kept) if others or inputs or "" in columns else ()
-    return _Found("table", inputs=listed, left_out=others, gaps=gaps, **found)  # type: ignore[arg-type]
+    return _Found("table", inputs=listed, left_out=others, gaps=gaps, **found)
 
 
 def _classes(answers: Any) -> tuple[int, int]:
