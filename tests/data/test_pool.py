@@ -8,7 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestRegressor
 
+import natsel
 from natsel.data import Examples, Pool, load
 
 ANIMALS = ("cat", "dog", "fox")
@@ -381,6 +383,38 @@ def test_a_classifier_never_learns_from_numbers_and_a_regressor_may():
             numbers.expect_classes()
     with pytest.raises(ValueError, match="but it was made with regression=True"):
         Pool(np.zeros((2, 1)), regression=True).expect_classes()
+
+
+def test_what_a_model_predicts_decides_what_whole_labels_were(tmp_path):
+    """A regressor reads again what looked like classes: no gap becomes −1, and no number below 0 a gap."""
+    rows = "".join(f"r{n},{n},{100 + 7 * n if n < 5 else ''}\n" for n in range(40))
+    (tmp_path / "t.csv").write_text("id,x,price\n" + rows)
+    for said in (True, None):
+        pool = Pool(tmp_path / "t.csv", labels="price", ids="id", regression=said)
+        learner = natsel.ActiveLearner(RandomForestRegressor(3), pool, method="random")
+        assert (pool.regression, len(pool.labelled_ids)) == (True, 5)
+        assert learner.predict([[18.0]]).min() >= 100
+    degrees = np.arange(-20, 20)
+    pool = Pool(degrees[:, None], labels=degrees)
+    natsel.ActiveLearner(RandomForestRegressor(3), pool, method="random")
+    assert pool.labels_of(pool.ids).tolist() == degrees.tolist()
+    given = np.array([-1, 0, 3])
+    pool = Pool(np.zeros((3, 1)), labels=given)
+    given[:] = 7  # nothing of the caller's is kept
+    pool.label([1], [2])
+    with pytest.warns(UserWarning, match="−1 is a number to a regressor; write gaps as None or NaN"):
+        pool.expect_numbers()
+    assert dict(zip(pool.labelled_ids.tolist(), pool.labels_of(pool.labelled_ids).tolist(), strict=True)) == {
+        0: -1.0,
+        1: 2.0,
+        2: 3.0,
+    }
+
+
+def test_a_classifier_learns_from_no_number_below_0():
+    for labels in ([-20, 3], [-1.0, 1.0]):
+        with pytest.raises(ValueError, match=r"pool: the model predicts classes, but its labels .* such as -"):
+            Pool(np.zeros((2, 1)), labels=labels).expect_classes()
 
 
 def test_new_names_become_classes_unless_classes_were_said():
