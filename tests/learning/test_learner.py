@@ -586,8 +586,9 @@ def test_a_regressor_takes_whole_numbers_for_numbers(tmp_path):
         assert one.n_labelled == 9
     with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store) as two:
         assert two.labelled().labels.dtype == np.float64
-    with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
-        ActiveLearner(Ridge(), Pool(inputs, answers=-np.arange(20)))
+    below = Pool(inputs, answers=-np.arange(20))
+    ActiveLearner(Ridge(), below)
+    assert below.answers([0, 1, 19]) == [0.0, -1.0, -19.0]
 
 
 def test_a_journal_of_whole_numbers_goes_on_as_numbers(tmp_path):

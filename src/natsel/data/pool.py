@@ -194,10 +194,11 @@ class Pool:
             return
         columns = [np.array(list(self._told.values()), dtype=np.float64)]
         columns += [] if self._answers is None else [self._answers]
+        # No class is below 0, but −1 may stand for an answer that is not known.
         wrong = [one[(one != np.floor(one)) & ~np.isnan(one) | (one < -n)] for n, one in enumerate(columns)]
-        if self._asked_for or any(map(len, wrong)):
-            found = "it was made with regression=True" if self._asked_for else "its labels are numbers such as "
-            found += "" if self._asked_for else f"{next(part[0] for part in wrong if len(part)):g}"
+        numbers = np.concatenate(wrong)
+        if self._asked_for or len(numbers):
+            found = "it was made with regression=True" if self._asked_for else f"its labels are such as {numbers[0]:g}"
             raise ValueError(
                 f"pool: the model predicts classes, but {found}; use a regressor, or pass classes as labels"
             )

@@ -66,6 +66,8 @@ def read_examples(
     place = Path(path)
     ending = place.suffix.lower()
     names: Any = None
+    if inputs is not None and (place.is_dir() or ending == ".npy"):
+        raise ValueError(f"inputs: {place.name} has no columns, found {inputs!r}; leave inputs out")
     if place.is_dir():
         if ids is not None:
             raise ValueError(
@@ -151,6 +153,8 @@ def columns_for(inputs: str | Sequence[str] | None, left: Sequence[Any], unsaid:
     """The columns of a table that are inputs: those said, else those `left`, among which labels may lie `unsaid`."""
     given = [inputs] if isinstance(inputs, str) else list(inputs or ())
     require_names(there, given)
+    if twice := [name for name in given if name not in left]:
+        raise ValueError(f"inputs: {twice[0]!r} holds the labels or the ids; leave it out of the inputs")
     usual = next((name for name in left if str(name).strip().lower() in _LABELS), None) if unsaid else None
     if usual is not None and not given:
         raise ValueError(

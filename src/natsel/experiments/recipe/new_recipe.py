@@ -94,14 +94,14 @@ def _look_at(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _
         return _look_at_table(place, labels, inputs)
     from natsel.data import read_examples
 
-    examples = read_examples(place, labels=labels)
+    examples = read_examples(place, labels=labels, inputs=inputs[0] if inputs else None)
     if examples.labels is None:
         raise ValueError(f"labels: found none in {place}; say where they are with --labels")
     examples = with_class_names(examples, bool((np.asarray(examples.labels) < -1).any()))
     answers = np.asarray(examples.labels)[known_rows(examples)]
     kind = "folder" if place.is_dir() else kind_of(examples.inputs)
     classes, rarest = _classes(answers)
-    return _Found(kind, len(answers), classes, labels or "", rarest=rarest)
+    return _Found(kind, len(answers), classes, labels or "", tuple(inputs or ()), rarest=rarest)
 
 
 def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _Found:
