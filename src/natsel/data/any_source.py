@@ -57,9 +57,8 @@ def examples_from(
         return _from_table(data, labels, answers, ids, classes, said.get("inputs"))
     for name, column in (("labels", labels), ("answers", answers), ("ids", ids), ("inputs", said.get("inputs"))):
         if isinstance(column, str) or (name == "inputs" and column is not None):
-            raise ValueError(
-                f"{name}: {column!r} names a column, but the inputs are no table; pass the {name} themselves"
-            )
+            shown = repr(column) if isinstance(column, str) else type(column).__name__
+            raise ValueError(f"{name}: {shown} names a column, but the inputs are no table; pass the {name} themselves")
     found, labels = _examples(data), None if labels is ... else labels
     if ids is None:
         ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), index_of(data))

@@ -149,9 +149,9 @@ def from_huggingface(dataset: Any, inputs: str | None = None, labels: str | None
     return Examples(found, answers, tuple(getattr(feature, "names", None) or ()))
 
 
-def columns_for(inputs: str | Sequence[str] | None, left: Sequence[Any], unsaid: bool, there: Iterable[Any]) -> Any:
+def columns_for(inputs: Any, left: Sequence[Any], unsaid: bool, there: Iterable[Any]) -> list[Any]:
     """The columns of a table that are inputs: those said, else those `left`, among which labels may lie `unsaid`."""
-    given = [inputs] if isinstance(inputs, str) else list(inputs or ())
+    given: list[Any] = [] if inputs is None else [inputs] if np.ndim(inputs) == 0 else list(inputs)
     require_names(there, given)
     if twice := [name for name in given if name not in left]:
         raise ValueError(f"inputs: {twice[0]!r} holds the labels or the ids; leave it out of the inputs")

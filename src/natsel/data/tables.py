@@ -234,8 +234,8 @@ def require_names(columns: Iterable[str], wanted: Iterable[str]) -> None:
     there = list(columns)
     for name in wanted:
         if name not in there:
-            close = get_close_matches(name, there, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(there)}"
+            close = get_close_matches(str(name), list(map(str, there)), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(str, there))}"
             raise ValueError(f"columns: there is no column {name!r}; {hint}")
 
 
@@ -275,9 +275,9 @@ def _typed(fields: Sequence[str], separator: str) -> Column:
     """A column as whole numbers, as real ones or as texts. Numbers whose form leaves a doubt are texts, and refused
     where they are used; between semicolons 1.046 is one, as a comma marks decimals there.
     """
-    gaps_N, found = np.array([field in _GAPS for field in fields]), None
+    gaps_N, found = np.array(list(map(_GAPS.__contains__, fields))), None
     with suppress(ValueError, OverflowError):
-        found = _of_numbers(["0" if gap else field for field, gap in zip(fields, gaps_N, strict=True)], gaps_N)
+        found = _of_numbers(["0" if field in _GAPS else field for field in fields] if gaps_N.any() else fields, gaps_N)
     if found is None or (separator == ";" and found.kind == "float64"):
         try:
             values_N = written_numbers([None if field in _GAPS else field for field in fields], "")
@@ -288,7 +288,7 @@ def _typed(fields: Sequence[str], separator: str) -> Column:
 
 
 def _of_numbers(fields: Sequence[str], gaps_N: Array) -> Column:
-    if any("_" in field for field in fields):
+    if "_" in "".join(fields):
         raise ValueError("Python would read 1_000 as a number")
     try:
         return Column("int64", np.fromiter(map(int, fields), dtype=np.int64, count=len(fields)), gaps_N)
@@ -300,4 +300,4 @@ def _of_numbers(fields: Sequence[str], gaps_N: Array) -> Column:
 def _texts(fields: Sequence[str]) -> Column:
     values_N = np.empty(len(fields), dtype=object)
     values_N[:] = fields
-    return Column("text", values_N, np.array([field in _ERRORS for field in fields], dtype=bool))
+    return Column("text", values_N, np.array(list(map(_ERRORS.__contains__, fields))))

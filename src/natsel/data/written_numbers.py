@@ -7,12 +7,14 @@ that all fields have is left out.
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
 _SIGNS = str.maketrans(dict.fromkeys("\u00a0\u2007\u2009\u202f", " ") | {"−": "-", "’": "'"})
+_SHAPE = str.maketrans("23456789", "11111111")  # few shapes have many numbers
 _UNIT = r"([%‰$€£¥₹₩₽₺₴₪]|EUR|USD|GBP|CHF|JPY|CNY|INR|BRL|SEK|NOK|DKK|PLN|CZK|HUF|kr|zł)?"
 _FIELD = re.compile(rf"{_UNIT} ?([-+]?) ?{_UNIT} ?([\d., ']*\d)((?:[eE][-+]?\d+)?) ?{_UNIT}")
 # By the marks of thousands and of decimals. 1,046 beside 1.046,5 is rather of another form than of three decimals.
@@ -22,16 +24,20 @@ _FORMS = {("", mark): re.compile(rf"\d*(?:[{mark}]\d+)?") for mark in ".,"} | {
 }
 
 
-def parts_of(text: Any) -> tuple[str, str, set[tuple[str, str]]]:
+@cache
+def _forms(shape: str) -> frozenset[tuple[str, str]]:
+    return frozenset(form for form, looks in _FORMS.items() if looks.fullmatch(shape))
+
+
+def parts_of(text: Any) -> tuple[str, str, frozenset[tuple[str, str]]]:
     """Unit, bare number, and the forms that this may have, by its marks: none where the text is no number.
 
     >>> parts_of("€ 1.046,5"), len(parts_of("19.11.2026")[2])
-    (('€', '1.046,5', {('.', ',')}), 0)
+    (('€', '1.046,5', frozenset({('.', ',')})), 0)
     """
     found = _FIELD.fullmatch("0" if text is None else str(text).strip().translate(_SIGNS))
     before, sign, between, number, power, after = found.groups("") if found else [" "] * 6
-    forms = {form for form, looks in _FORMS.items() if looks.fullmatch(number)}
-    return before + between + after, sign + number + power, forms
+    return before + between + after, sign + number + power, _forms(number.translate(_SHAPE))
 
 
 def written_numbers(fields: Sequence[Any], column: str, first: int = 1) -> np.ndarray[Any, Any] | None:
