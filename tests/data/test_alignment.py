@@ -67,9 +67,7 @@ def test_an_index_of_other_ids_is_refused_with_three_of_them() -> None:
 
 
 def test_ids_without_a_value_are_refused_but_a_mapping_may_name_a_part() -> None:
-    with pytest.raises(
-        ValueError, match=r"labels: there is none for id 'a', 'c' \(2 in all\); .* a mapping for a part"
-    ):
+    with pytest.raises(ValueError, match=r"none for id 'a', 'c' \(2 in all\); .* a mapping for a part"):
         aligned(shuffled[["d", "b"]], IDS, part=True)
     with pytest.raises(ValueError, match=r"there is none for id 'a', 'c' \(2 in all\)"):
         aligned({"d": 3, "b": 1}, IDS)

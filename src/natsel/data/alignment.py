@@ -53,7 +53,8 @@ def aligned(
                 f" rows; pass {name}.to_dict() to go by id, or {name}.to_numpy() to go by position"
             )
     if keys is None:
-        found = len(rows) if hasattr(rows, "__len__") and not isinstance(rows, str) and getattr(rows, "ndim", 1) else 1
+        several = hasattr(rows, "__len__") and not isinstance(rows, str) and getattr(rows, "ndim", 1) != 0
+        found = len(rows) if several else 1
         if found != len(wanted):
             raise ValueError(f"{name}: expected one for each of {len(wanted)} {what}, found {found}")
         return rows, BY_POSITION
