@@ -111,5 +111,5 @@ def test_numbers_are_one_id_in_every_type_and_another_than_their_text() -> None:
 
 
 def test_tables_of_more_columns_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected one column, or ids and labels, found 3 columns"):
+    with pytest.raises(ValueError, match="expected a column, or a table of ids and labels, found 3 columns"):
         aligned(pd.DataFrame(np.zeros((2, 3))), ["a", "b"])

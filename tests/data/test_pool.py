@@ -99,7 +99,7 @@ def test_the_first_label_tells_the_kind_where_nothing_else_does():
         ([0.0], [0], "expected integers or names, found float64"),
         ([True], [0], "expected integers or names, found bool"),
         ([[0]], [0], "expected a list of ids, found shape"),
-        ([0, 1], [0], "one label for each of 2 ids, found 1"),
+        ([0, 1], [0], "values: expected one for each of 2 ids, found 1"),
         ([0], [3], "found class 3, but there are 3 classes"),
         ([0], [-1], "values: found no label for an id .* set it aside: pool.ignore"),
         ([0], [None], "values: found no label for an id .* set it aside: pool.ignore"),

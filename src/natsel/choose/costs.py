@@ -21,6 +21,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.capabilities import Capability, Picks, Progress, State, draws_again, has_gains
 from natsel.choose.methods import Method
+from natsel.data.alignment import aligned, index_of, or_count
 from natsel.ids import IdArray, as_ids, keys_of
 from natsel.objectives import Reading
 from natsel.rounding import TIE
@@ -48,6 +49,8 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
                 f"costs: there is none for id {lacking[0]!r} ({len(lacking)} in all); give every id a cost"
             )
         found = [cost_of[key] for key in keys]
+    elif index_of(found) is not None:
+        found, _ = aligned(found, or_count(ids), "costs", listed=True, what="points")
     cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64)
     if cost_N.shape != (len(ids),):
         raise ValueError(f"costs: expected one for each of {len(ids)} points, found shape {tuple(cost_N.shape)}")

@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from natsel.data.frames import is_frame
-from natsel.ids import Key, as_ids, keys_of
+from natsel.ids import IdArray, Key, as_ids, keys_of
 
 BY_ID, BY_POSITION = "by id", "by position"
 
@@ -35,32 +37,44 @@ def aligned(
     >>> aligned({"b": 1, "a": 0}, ["a", "b"]), aligned([1, 0], ["a", "b"]), aligned({"b": 1}, ["a", "b"], part=True)
     (([0, 1], 'by id'), ([1, 0], 'by position'), ([None, 1], 'by id'))
     """
-    index = index_of(values)
-    if index is not None and hasattr(ids, "equals") and index.equals(ids):
+    rows, own = values, index_of(values)
+    wanted: Any = range(ids) if isinstance(ids, int) else ids if hasattr(ids, "equals") else as_ids(ids)
+    if own is not None and hasattr(ids, "equals") and own.equals(ids):
         return values, BY_ID  # also where an entry is there twice
-    rows, keys, wanted = values, None, range(ids) if isinstance(ids, int) else ids
+    is_column = own is not None and not isinstance(values, Mapping)
     if isinstance(values, Mapping):
-        keys, rows = _keys(values, name), list(values.values())
+        own, rows = list(values), list(values.values())
     elif is_frame(values) and len(values.columns) > 1:
-        keys, rows = _columns(values, set(_keys(wanted)), name)
-    elif index is not None and not isinstance(ids, int):
-        keys = _keys(index, f"{name}.index")
-        if only_counts(index) and set(keys) != set(_keys(ids)):
-            keys = None
-        elif only_counts(index) and listed and keys != _keys(ids):
+        own, rows = _columns(values, set(_keys(wanted)), name)
+    elif isinstance(ids, int):
+        own = None
+    elif only_counts(own):
+        own = own if set(own) == set(_keys(ids)) else None
+        if own is not None and listed and _keys(ids) != list(own):
             raise ValueError(
-                f"{name}: its index 0..{len(keys) - 1} may name the ids, which come in another order, or only count the"
+                f"{name}: its index 0..{len(own) - 1} may name the ids, which come in another order, or only count the"
                 f" rows; pass {name}.to_dict() to go by id, or {name}.to_numpy() to go by position"
             )
-    if keys is None:
+    if own is None:
         several = hasattr(rows, "__len__") and not isinstance(rows, str) and getattr(rows, "ndim", 1) != 0
-        found = len(rows) if several else 1
-        if found != len(wanted):
-            raise ValueError(f"{name}: expected one for each of {len(wanted)} {what}, found {found}")
+        if len(wanted) != (count := len(rows) if several else 1):
+            raise ValueError(f"{name}: expected one for each of {len(wanted)} {what}, found {count}")
         return rows, BY_POSITION
-    wanted = _keys(wanted)
-    place = {key: position for position, key in enumerate(keys)}
-    _refuse_other_ids(name, what, keys, wanted, part and isinstance(values, Mapping))
+    keys, wanted = _keys(own, f"{name}: its index"), _keys(wanted)
+    place, known = {key: position for position, key in enumerate(keys)}, set(wanted)
+    strangers, lacking = [key for key in keys if key not in known], [key for key in wanted if key not in place]
+    if len(place) < len(keys):
+        twice = [key for key, count in Counter(keys).items() if count > 1]
+        raise ValueError(f"{name}: there is more than one for id {_three(twice)}; keep one for each id")
+    if strangers:
+        found = f"; they go by {lacking[0]!r} and the like" if lacking else ""
+        remedy = f", or pass {name}.to_numpy() to go by position" if is_column and len(keys) == len(wanted) else ""
+        raise ValueError(
+            f"{name}: id {_three(strangers)} is not among the {what}{found}; name the same ids on both sides{remedy}"
+        )
+    if lacking and not (part and isinstance(values, Mapping)):
+        remedy = ", or a mapping for a part" if part else ""
+        raise ValueError(f"{name}: there is none for id {_three(lacking)}; give every id one{remedy}")
     if isinstance(rows, list):
         return [rows[place[key]] if key in place else None for key in wanted], BY_ID
     order = [place[key] for key in wanted]
@@ -80,41 +94,29 @@ def index_of(values: Any) -> Any:
 def only_counts(index: Any) -> bool:
     """Whether an index is the one that pandas makes by itself, 0, 1, …, which names nothing.
 
-    >>> import pandas
-    >>> only_counts(pandas.Series(["cat", "dog"]).index), only_counts(pandas.Series(["cat"], index=["a.png"]).index)
-    (True, False)
+    >>> only_counts(["a.png", "b.png"])
+    False
     """
     return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
 
 
-def _columns(table: Any, wanted: set[Key], name: str) -> tuple[list[Key], Any]:
+def or_count(ids: IdArray) -> IdArray | int:
+    """Ids, or how many there are where they only count the points, which then have none.
+
+    >>> or_count(np.arange(3)), or_count(np.array([2, 0]))
+    (3, array([2, 0]))
+    """
+    return len(ids) if np.array_equal(ids, np.arange(len(ids))) else ids
+
+
+def _columns(table: Any, wanted: set[Key], name: str) -> tuple[list[Any], Any]:
     """The ids and the values in a table of two columns: the ids come first, unless only the second holds some."""
     if len(table.columns) != 2:
-        raise ValueError(
-            f"{name}: expected one column, or ids and {name}, found {len(table.columns)} columns; pick those of {name}"
-        )
-    columns = [table[column] for column in table.columns]
-    second = wanted.isdisjoint(columns[0].to_list()) and not wanted.isdisjoint(columns[1].to_list())
-    own, rows = reversed(columns) if second else columns
-    return _keys(own.to_list(), f"{name}: its ids"), rows
-
-
-def _refuse_other_ids(name: str, what: str, keys: list[Key], wanted: list[Key], part: bool) -> None:
-    """Raise a ValueError where the ids on both sides are not the same, or not a part of them where that will do."""
-    there, known = Counter(keys), set(wanted)
-    twice = [key for key, count in there.items() if count > 1]
-    strangers, lacking = [key for key in keys if key not in known], [key for key in wanted if key not in there]
-    if twice:
-        raise ValueError(f"{name}: there is more than one for id {_three(twice)}; keep one for each id")
-    if strangers:
-        found = f"; they go by {lacking[0]!r} and the like" if lacking else ""
-        by_position = f", or pass {name}.to_numpy() to go by position" if len(keys) == len(wanted) else ""
-        raise ValueError(
-            f"{name}: id {_three(strangers)} is not among the {what}{found}; name the same ids on both sides"
-            f"{by_position}"
-        )
-    if lacking and not part:
-        raise ValueError(f"{name}: there is none for id {_three(lacking)}; give one for each, or a mapping for a part")
+        raise ValueError(f"{name}: expected a column, or a table of ids and {name}, found {len(table.columns)} columns")
+    own, rows = (table[column] for column in table.columns)
+    if wanted.isdisjoint(own.to_list()) and not wanted.isdisjoint(rows.to_list()):
+        own, rows = rows, own
+    return own.to_list(), rows
 
 
 def _three(keys: list[Key]) -> str:

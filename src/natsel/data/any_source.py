@@ -5,24 +5,33 @@
     a table                      of pandas or polars; `labels`, `answers` and `ids` may name its columns
     a column of texts            of pandas or polars
     a data set                   of torch (items by number) or of Hugging Face
+    a list of names of images    the images, which go by these names
     an array, a tensor, a list   as it is
 
 What deals out batches, or has no length, is refused: items must be found again by their number.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import aligned, index_of, only_counts
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
 from natsel.data.frames import is_frame
+from natsel.data.images import image_files
+from natsel.data.label_files import LABEL_FILES, read_label_file
 from natsel.data.labels import as_numpy
 from natsel.data.lazy import Lazy
 from natsel.data.sources import from_huggingface, from_torch, read_examples
+from natsel.ids import ids_for
+
+_FIRST = 3
+"""Entries of a list that are looked at to see whether they name files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +43,15 @@ class Source:
     answers: Any = None
     ids: Any = None
     classes: tuple[str, ...] = ()
+    went: Mapping[str, str] = field(default_factory=dict)
+    """How labels and answers that did not come with the inputs were put beside them: by id, or by position."""
 
 
 def examples_from(
     inputs: Any, *, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = ()
 ) -> Source:
-    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs.
+    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs. Labels
+    and answers go by id wherever both sides have ids (`natsel.data.alignment`), and may be files of ids and labels.
 
     >>> examples_from(Examples(np.zeros((2, 1)), ["cat", "dog"])).classes
     ('cat', 'dog')
@@ -47,6 +59,32 @@ def examples_from(
     Traceback (most recent call last):
     ValueError: inputs: there is no file or folder 'no such file'; check the path, or pass a list of texts
     """
+    given = {name: _of_file(column, name, inputs) for name, column in (("labels", labels), ("answers", answers))}
+    found = _source(inputs, given["labels"], given["answers"], ids, classes)
+    went = {}
+    for name, column in given.items():
+        if column is None or isinstance(column, str):
+            continue
+        own, rows = index_of(column), index_of(inputs)
+        side = rows if found.ids is None else ids_for(found.ids, len(found.inputs))
+        if own is not None and rows is not None and set(own) == set(rows):
+            side = rows  # named as the rows are, whatever their ids are
+        side = len(found.inputs) if side is None else side
+        column, went[name] = aligned(column, side, name, listed=ids is not None and side is not rows, part=True)
+        found = replace(found, **{name: column})
+    return replace(found, went=went)
+
+
+def _of_file(column: Any, name: str, inputs: Any) -> Any:
+    """The labels in a file, where this names one and no column of a table; anything else as it is."""
+    if not isinstance(column, str | Path) or (is_frame(inputs) and column in inputs.columns):
+        return column
+    path = Path(column)
+    return read_label_file(path, name) if path.suffix in LABEL_FILES and path.is_file() else str(column)
+
+
+def _source(inputs: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+    """What is given, and what came with the inputs, as they are."""
     if isinstance(inputs, str | Path):
         return _from_path(Path(inputs), labels, answers, ids, classes)
     if is_frame(inputs):
@@ -54,7 +92,8 @@ def examples_from(
     for name, column in (("labels", labels), ("answers", answers), ("ids", ids)):
         if isinstance(column, str):
             raise ValueError(
-                f"{name}: {column!r} names a column, but the inputs are no table; pass the {name} themselves"
+                f"{name}: {column!r} names a column, but the inputs are no table, nor is it a file; pass the {name}"
+                " themselves"
             )
     found = _examples(inputs)
     if ids is None:
@@ -79,6 +118,9 @@ def _examples(inputs: Any) -> Examples:
         raise ValueError(f"inputs: found a {kind}, which has no length; pass a list, an array or a data set")
     if isinstance(inputs, dict | set | frozenset):
         raise ValueError(f"inputs: found a {kind}, which has no order; pass a list, and the keys as ids=…")
+    first = inputs[:_FIRST] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ()
+    if any(isinstance(one, str | Path) and Path(one).suffix and os.path.isfile(one) for one in first):
+        return image_files(list(inputs))
     is_array = (
         isinstance(inputs, list | tuple | np.ndarray | Lazy) or hasattr(inputs, "dtype") or hasattr(inputs, "frame")
     )
@@ -121,10 +163,8 @@ def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequen
 
 def _index_of(inputs: Any) -> Any:
     """The index of a table or a column of pandas, unless it only counts the rows."""
-    index = getattr(inputs, "index", None)
-    if index is None or callable(index) or not hasattr(index, "is_unique"):
-        return None
-    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+    index = index_of(inputs)
+    if index is None or only_counts(index):
         return None
     if not index.is_unique:
         raise ValueError(

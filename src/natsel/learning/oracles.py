@@ -2,6 +2,7 @@
 
     None        the pool's own answers                     a simulation
     array       one label for each row of the pool         in the order of its inputs, whatever their ids
+    column      of pandas                                  by its index, where the pool has ids as well
     mapping     id → label
     callable    ids → labels, one for each id              a person, a service, an experiment
 
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import aligned, index_of, or_count
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.ids import as_ids
@@ -43,6 +45,11 @@ def answers(oracle: Oracle, pool: Pool, ids: Any) -> list[Any]:
         if len(labels) != len(ids):
             raise ValueError(f"oracle: gave {len(labels)} labels for {len(ids)} ids; give one each, None to skip an id")
         return labels
+    if index_of(oracle) is not None:
+        rows = index_of(getattr(pool.inputs, "frame", None))
+        named = or_count(pool.ids)
+        ids = rows if isinstance(named, int) and rows is not None else named
+        oracle, _ = aligned(oracle, ids, "oracle", listed=rows is None, what="rows of the pool")
     labels_N = as_numpy(oracle)
     if labels_N.shape != (len(pool),):
         raise ValueError(

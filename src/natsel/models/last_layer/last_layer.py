@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors
 from natsel.beliefs.arrays import as_tensor
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_examples, as_labelled
 from natsel.information.weights.factors import OuterFactors
 from natsel.information.weights.posterior import Posterior, Structure, checked_prior, posterior
 from natsel.information.weights.weight_draws import weight_draws
@@ -80,6 +80,7 @@ class LastLayer:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then find how sure the last layer is."""
+        labelled, validation = as_labelled(labelled, validation)
         if hasattr(self.network, "get_params") and not isinstance(self.network, nn.Module | Model):
             return self._fit_estimator(labelled)
         how = self.training or Training()
@@ -114,6 +115,7 @@ class LastLayer:
         >>> len(model.believe(torch.eye(2)))
         2
         """
+        labelled = as_examples(labelled)
         module = copied(only_module(network))
         model = cls(module, prior_precision, structure, device=device, rank=rank, train=train)
         if train is None:
