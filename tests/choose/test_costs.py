@@ -265,7 +265,7 @@ def test_points_that_tell_nothing_are_bought_last_and_named():
         ({"costs": [1.0] * 6 + [0.0]}, r"^costs: found 0 for id 6 \(1 such in all\); costs are finite numbers above 0"),
         ({"costs": [1.0] * 6 + [math.inf]}, r"^costs: found inf for id 6 "),
         ({"costs": [math.nan] * 7}, r"^costs: found nan for id 0 \(7 such"),
-        ({"costs": {0: 1.0}}, r"^costs: there is none for id 1 \(6 in all\); give every id a cost"),
+        ({"costs": {0: 1.0}}, r"^costs: id 1, 2, 3, … \(6 in all\) has none; give every id one"),
         ({"costs": ["dear"] * 7}, r"^costs: "),
         ({"budget": 5}, r"^budget: is counted in costs; pass costs= \(--costs\)"),
         ({"costs": [1.0] * 7, "budget": -1}, r"^budget: expected a finite number of at least 0, found -1"),

@@ -88,7 +88,9 @@ def test_bad_requests(tmp_path, refused, preds, labels):
     np.save(tmp_path / "halves.npy", LABELS + 0.5)
     assert "fractions" in refused("evaluate", preds, "--probs", "--labels", tmp_path / "halves.npy")
     np.savez(tmp_path / "ids.npz", labels=LABELS, ids=np.arange(30))
-    assert "no label for id 100" in refused("evaluate", preds, "--probs", "--labels", tmp_path / "ids.npz")
+    assert "id 100, 101, 102, … (30 in all) has none" in refused(
+        "evaluate", preds, "--probs", "--labels", tmp_path / "ids.npz"
+    )
     assert "go together" in refused("evaluate", preds, "--probs", "--held-out", preds)
     natsel.ClassProbabilities.from_probs([[0.5, 0.5]]).save(tmp_path / "one.npz")
     natsel.FeatureDensity([0.0], [[0.0, 1.0]]).save(tmp_path / "other.npz")

@@ -255,7 +255,7 @@ def test_none_in_place_of_a_label_skips():
     ("oracle", "complaint"),
     [
         (lambda ids: [0], "gave 1 labels for 4 ids"),
-        ({}, "has no label for id"),
+        ({}, r"oracle: id .* \(4 in all\) has none; give every id one"),
         ([0, 1], r"one label for each of the pool's 60 rows, found shape \(2,\)"),
     ],
 )
@@ -425,7 +425,7 @@ def test_examples_of_another_task_are_refused():
     named = Pool(blobs().inputs, classes=("ant", "bee", "cat"))
     one = learner(pool=named, test=Examples(blobs().inputs[:2], ["cat", "bee"]))
     assert one._fitted.test.labels.tolist() == [2, 1], "classes are told apart by their names"
-    with pytest.raises(ValueError, match="validation: these examples have no labels"):
+    with pytest.raises(ValueError, match="validation: found no labels"):
         learner(validation=Examples(blobs().inputs))
     assert learner(pool=named, test=(blobs().inputs, blobs().labels)).ask() is not None
 

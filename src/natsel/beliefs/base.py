@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
-from natsel.data.alignment import aligned, index_of, or_count
+from natsel.data.alignment import beside, index_of, or_none
 from natsel.ids import IdArray, ids_for
 
 
@@ -96,8 +96,8 @@ class Belief:
         """
         if index_of(labels) is None and not isinstance(labels, Mapping):
             return labels
-        ids = or_count(self.ids) if positions is None else self.ids[positions]
-        return aligned(labels, ids, name, listed=True, what="points")[0]
+        ids = or_none(self.ids) if positions is None else self.ids[positions]
+        return beside(labels, self, name, ids, listed=True, what="points")[0]
 
     def given(self, labelled: "Belief") -> "Belief":
         """The belief once labels at other points are known, whatever they turn out to be.

@@ -85,10 +85,7 @@ def read_labels(path: Path, belief: "Belief", name: str, classes: str | None = N
     number = _ClassNumber(classes) if of_classes and classes is not None else int if of_classes else float
     if path.suffix not in (".npy", ".npz"):
         return read_values(path, belief, name, "label", number)
-    from natsel.data.label_files import label_arrays
-
-    found, ids = label_arrays(path, name)
-    labels = found.tolist()
+    labels, ids = _arrays(path, name)
     try:
         values = [number(label) for label in labels]
     except (ValueError, TypeError) as reason:
@@ -105,18 +102,19 @@ def read_values(path: Path, belief: "Belief", name: str, word: str, read: Any) -
     """
     values: list[float] = []
     pairs: list[tuple[int | str, float]] = []
+    known = set(map(str, belief.ids.tolist()))
     for number, text in _lines(path):
-        *before, value = text.rsplit(",", 1)
         if text.replace(" ", "").lower() in (f"id,{word}", word):
             continue
         try:
+            *before, value = text.rsplit(",", 1)
             if before:
                 pairs.append((_id(before[0], belief), read(value)))
             else:
                 values.append(read(value))
         except (ValueError, TypeError) as reason:
-            if number == 1 and before and _is_header(before[0], value, belief):
-                continue
+            if number == 1 and before and before[0] not in known and value.strip().isidentifier():
+                continue  # the names of two columns
             kind = "a number" if read is float else "a class number"
             remedy = _NAMES if read is int and value.strip()[:1].isalpha() else "correct the line"
             if isinstance(read, _ClassNumber):
@@ -156,17 +154,36 @@ class _ClassNumber:
         return number
 
 
+def _arrays(path: Path, name: str) -> tuple[list[Any], list[int | str] | None]:
+    """The labels in a .npy or .npz file, and their ids where it has some."""
+    from natsel.containers import open_arrays, read_npy
+    from natsel.ids import as_ids, keys_of
+
+    if path.suffix == ".npy":
+        found, ids = read_npy(path), None
+    else:
+        arrays = open_arrays(path)
+        others = [key for key in arrays.shapes if key != "ids"]
+        chosen = "labels" if "labels" in others else others[0] if len(others) == 1 else None
+        if chosen is None:
+            raise ValueError(f"{name}: {path} holds {arrays}; call the array of labels labels")
+        found = arrays.read(chosen)
+        ids = keys_of(as_ids(arrays.read("ids"))) if "ids" in arrays.shapes else None
+    if found.ndim != 1 or (ids is not None and len(ids) != len(found)):
+        raise ValueError(f"{name}: {path} should hold one label per point, found shape {found.shape}; reshape it")
+    return found.tolist(), ids
+
+
 def _by_id(path: Path, belief: "Belief", name: str, word: str, pairs: Iterable[tuple[int | str, float]]) -> list[float]:
     """The values of the points of a belief, in their order."""
-    from natsel.ids import keys_of
+    from natsel.data.alignment import aligned
 
-    pairs = list(pairs)
-    named, ids = dict(pairs), keys_of(belief.ids)
-    wrong = [f"two {word}s for id {id}" for id, value in pairs if named[id] != value]
-    wrong += [f"no {word} for id {id}" for id in ids if id not in named]
-    if wrong:
-        raise ValueError(f"{name}: {path} has {wrong[0]}; give every point one {word} as id,{word}")
-    return [named[id] for id in ids]
+    named = dict(pairs := list(pairs))
+    twice = [id for id, value in pairs if named[id] != value]
+    if twice:
+        raise ValueError(f"{name}: {path} has two {word}s for id {twice[0]}; give every point one {word} as id,{word}")
+    found: list[float] = aligned(named, belief.ids, f"{name} in {path.name}", more=True)[0]
+    return found
 
 
 def _lines(path: Path) -> Sequence[tuple[int, str]]:
@@ -179,11 +196,6 @@ def _lines(path: Path) -> Sequence[tuple[int, str]]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     texts = ((number, re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip()) for number, line in enumerate(lines, 1))
     return [(number, text) for number, text in texts if text]
-
-
-def _is_header(first: str, second: str, belief: "Belief") -> bool:
-    """Whether two fields of a first line head columns: no id of a point, and words."""
-    return first not in set(map(str, belief.ids.tolist())) and second.strip().isidentifier()
 
 
 def _id(text: str, belief: "Belief") -> int | str:

@@ -5,7 +5,6 @@
     a table                      of pandas or polars; `labels`, `answers` and `ids` may name its columns
     a column of texts            of pandas or polars
     a data set                   of torch (items by number) or of Hugging Face
-    a list of names of images    the images, which go by these names
     an array, a tensor, a list   as it is
 
 What deals out batches, or has no length, is refused: items must be found again by their number.
@@ -19,19 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from natsel.data.alignment import aligned, index_of, only_counts
+from natsel.data.alignment import beside, index_of, only_counts
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
 from natsel.data.frames import is_frame
-from natsel.data.images import image_files
-from natsel.data.label_files import LABEL_FILES, read_label_file
 from natsel.data.labels import as_numpy
 from natsel.data.lazy import Lazy
 from natsel.data.sources import from_huggingface, from_torch, read_examples
-from natsel.ids import ids_for
-
-_FIRST = 3
-"""Entries of a list that are looked at to see whether they name files."""
+from natsel.data.tables import ids_of, read_csv, read_parquet
+from natsel.ids import as_ids, ids_for, keys_of, refuse_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,24 +58,29 @@ def examples_from(
     found = _source(inputs, given["labels"], given["answers"], ids, classes)
     went = {}
     for name, column in given.items():
-        if column is None or isinstance(column, str):
-            continue
-        own, rows = index_of(column), index_of(inputs)
-        side = rows if found.ids is None else ids_for(found.ids, len(found.inputs))
-        if own is not None and rows is not None and set(own) == set(rows):
-            side = rows  # named as the rows are, whatever their ids are
-        side = len(found.inputs) if side is None else side
-        column, went[name] = aligned(column, side, name, listed=ids is not None and side is not rows, part=True)
-        found = replace(found, **{name: column})
+        if column is not None and not isinstance(column, str):
+            named = None if found.ids is None else ids_for(found.ids, len(found.inputs))
+            rows = inputs if index_of(inputs) is not None else found.inputs
+            column, went[name] = beside(column, rows, name, named, listed=ids is not None, part=True)
+            found = replace(found, **{name: column})
     return replace(found, went=went)
 
 
 def _of_file(column: Any, name: str, inputs: Any) -> Any:
-    """The labels in a file, where this names one and no column of a table; anything else as it is."""
+    """The labels by id in a table of ids and labels, where this names one and no column; anything else as it is."""
     if not isinstance(column, str | Path) or (is_frame(inputs) and column in inputs.columns):
         return column
     path = Path(column)
-    return read_label_file(path, name) if path.suffix in LABEL_FILES and path.is_file() else str(column)
+    if path.suffix not in (".csv", ".tsv", ".parquet") or not path.is_file():
+        return str(column)
+    read = read_parquet if path.suffix == ".parquet" else read_csv
+    first, *others = columns = read(path).columns
+    if len(others) != 1:
+        raise ValueError(f"{name}: {path.name} has the columns {', '.join(columns)}; keep two, of ids and of {name}")
+    own = columns if path.suffix == ".parquet" else read_csv(path, texts=[first]).columns  # 007 is no number
+    ids = as_ids(ids_of(own[first], first))
+    refuse_repeats(ids, f"{name}: {path.name}")
+    return dict(zip(keys_of(ids), columns[others[0]].objects().tolist(), strict=True))
 
 
 def _source(inputs: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
@@ -118,9 +118,10 @@ def _examples(inputs: Any) -> Examples:
         raise ValueError(f"inputs: found a {kind}, which has no length; pass a list, an array or a data set")
     if isinstance(inputs, dict | set | frozenset):
         raise ValueError(f"inputs: found a {kind}, which has no order; pass a list, and the keys as ids=…")
-    first = inputs[:_FIRST] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ()
-    if any(isinstance(one, str | Path) and Path(one).suffix and os.path.isfile(one) for one in first):
-        return image_files(list(inputs))
+    first = inputs[:3] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ()
+    for one in first:
+        if isinstance(one, str | Path) and Path(one).suffix and os.path.isfile(one):
+            raise ValueError(f"inputs: {str(one)!r} is the name of a file; pass the folder, or what the files hold")
     is_array = (
         isinstance(inputs, list | tuple | np.ndarray | Lazy) or hasattr(inputs, "dtype") or hasattr(inputs, "frame")
     )

@@ -26,27 +26,32 @@ def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) ->
     """
     from natsel.data.any_source import examples_from
 
-    if isinstance(value, Examples):
-        return value
     pair = isinstance(value, tuple | list) and len(value) == 2
     if not pair and (
-        isinstance(value, tuple | list | str) or hasattr(value, "ndim") or not hasattr(value, "__getitem__")
+        hasattr(value, "ndim") or isinstance(value, list | str | type) or not hasattr(value, "__getitem__")
     ):
+        kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
         raise ValueError(
-            f"{name}: expected natsel.Examples or a pair (inputs, labels), found {type(value).__name__};"
-            " natsel.Examples(inputs, labels) makes one"
+            f"{name}: expected natsel.Examples or a pair (inputs, labels), found {kind}; pass one of these"
         )
     try:
-        found = examples_from(value[0], labels=value[1]) if pair else examples_from(value)
-        labels = read_numbers(found.labels) if numbers and found.labels is not None else found.labels
-        return Examples(found.inputs, labels, found.classes)
+        found: Examples = value
+        if not isinstance(value, Examples):
+            came = examples_from(value[0], labels=value[1]) if pair else examples_from(value)
+            labels = read_numbers(came.labels) if numbers and came.labels is not None else came.labels
+            found = Examples(came.inputs, labels, came.classes)
+        if found.labels is None and len(found):
+            raise ValueError("found no labels; pass natsel.Examples(inputs, labels)")
     except ValueError as reason:
         raise ValueError(f"{name}: {reason}") from None
+    return found
 
 
 def as_labelled(labelled: Any, validation: Any = None) -> "tuple[Examples, Examples | None]":
     """What a model is fitted to, and what it is validated by, with the same numbers for the classes."""
     found = as_examples(labelled)
+    if not len(found):
+        raise ValueError("labelled: found no examples, so there is nothing to learn from; label some points first")
     return found, None if validation is None else numbered_like(as_examples(validation, "validation"), found.classes)
 
 

@@ -1,6 +1,5 @@
 """Folders of images: a sub-folder a class, or all in one folder without labels. Images are decoded when asked for."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,24 +30,12 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
         raise ValueError(
             f"path: {root} holds no images; expected {', '.join(sorted(ENDINGS))}, in class folders or not"
         )
+    _pillow()  # say what is missing now, not at the first image
     paths = [path for path, _ in files]
     names = np.array([path.relative_to(root).as_posix() for path in paths], dtype=object)
     labels = np.array([number for _, number in files]) if classes else None
-    return Examples(image_files(paths, size, grey).inputs, labels, classes, {"file": names})
-
-
-def image_files(files: Sequence[str | Path], size: tuple[int, int] | None = None, grey: bool = False) -> Examples:
-    """Images by the names of their files, read as by `image_folder`; the mask `file` keeps the names as given."""
-    paths = [Path(file) for file in files]
-    for path in paths:
-        if not _is_image(path):
-            found = "no image" if path.exists() else "no file"
-            raise ValueError(f"inputs: found names of files, and {str(path)!r} is {found}; pass texts, or images alone")
-    _pillow()  # say what is missing now, not at the first image
-    names = np.empty(len(paths), dtype=object)
-    names[:] = list(files)
     images = Lazy(partial(_read, paths, size, grey), len(paths), content=partial(_content, paths))
-    return Examples(images, masks={"file": names})
+    return Examples(images, labels, classes, {"file": names})
 
 
 def _images(folder: Path) -> list[Path]:

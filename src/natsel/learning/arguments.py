@@ -47,8 +47,6 @@ def examples_for(examples: Any, name: str, pool: Pool) -> Examples | None:
     if examples is None:
         return None
     found = as_examples(examples, name, numbers=bool(pool.regression))
-    if found.labels is None:
-        raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
     if not pool.regression and not pool.classes and not found.classes:
         refuse_class_beyond(found.labels, len(pool), name)
     if pool.regression and not found.classes:

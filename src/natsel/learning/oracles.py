@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.data.alignment import aligned, index_of, or_count
+from natsel.data.alignment import aligned, beside, index_of, or_none
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.ids import as_ids
@@ -35,21 +35,16 @@ def answers(oracle: Oracle, pool: Pool, ids: Any) -> list[Any]:
         return list(pool.answers(ids))
     asked = as_ids(ids)
     if isinstance(oracle, Mapping):
-        names = asked.tolist()
-        missing = [id for id in names if id not in oracle]
-        if missing:
-            raise ValueError(f"oracle: has no label for id {missing[0]!r}; map it to None to skip it")
-        return [_plain(label, pool) for label in none_for_junk([oracle[id] for id in names], len(names))]
+        told, _ = aligned(oracle, asked, "oracle", more=True)
+        return [_plain(label, pool) for label in none_for_junk(told, len(asked))]
     if callable(oracle):
         labels = [_plain(label, pool) for label in as_numpy(none_for_junk(oracle(asked), len(asked))).reshape(-1)]
         if len(labels) != len(ids):
             raise ValueError(f"oracle: gave {len(labels)} labels for {len(ids)} ids; give one each, None to skip an id")
         return labels
     if index_of(oracle) is not None:
-        rows = index_of(getattr(pool.inputs, "frame", None))
-        named = or_count(pool.ids)
-        ids = rows if isinstance(named, int) and rows is not None else named
-        oracle, _ = aligned(oracle, ids, "oracle", listed=rows is None, what="rows of the pool")
+        rows = getattr(pool.inputs, "frame", pool.inputs)
+        oracle, _ = beside(oracle, rows, "oracle", or_none(pool.ids), listed=True, what="rows of the pool")
     labels_N = as_numpy(oracle)
     if labels_N.shape != (len(pool),):
         raise ValueError(

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from natsel.beliefs import Belief
 from natsel.beliefs.targets import Targets
 from natsel.choose import Method, Selection, resolve, select
-from natsel.data.alignment import aligned, index_of
+from natsel.data.alignment import beside, index_of
 from natsel.data.any_source import examples_from
 from natsel.data.contents import digests_of
 from natsel.data.examples import Examples
@@ -56,8 +56,7 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         pandas has, go by the index of a data frame, and by position beside an array.
         """
         self._refuse_other_estimators()
-        rows_N = _rows(X, "X")
-        labels_N = self._labels(_beside(X, y))
+        rows_N, labels_N = _rows(X, "X"), self._labels(_beside(X, y))
         check_consistent_length(rows_N, labels_N)
         return self._fit(rows_N, labels_N)
 
@@ -68,35 +67,35 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "estimator_"):
             return self.fit(X, y)
         self._refuse_other_estimators()
-        rows_N = self._rows_as_known(X, "X")
-        labels_N = self._labels(_beside(X, y))
+        rows_N, labels_N = self._rows_as_known(X, "X"), self._labels(_beside(X, y))
         check_consistent_length(rows_N, labels_N)
         are_texts, were_texts = (labels.dtype.kind in "OUT" for labels in (labels_N, self._labels_N))
         if are_texts != were_texts:  # NumPy would make texts of the numbers
             kinds = ("numbers", "texts") if are_texts else ("texts", "numbers")
             raise ValueError(f"y: the labels so far are {kinds[0]}, found {kinds[1]}; pass labels of the same kind")
-        others_N = ~_are_among(self._labelled.inputs, rows_N)
-        known = self._labelled.inputs[others_N]
-        return self._fit(joined(known, rows_N), np.concatenate([self._labels_N[others_N], labels_N]))
+        kept_N = ~_are_among(self._labelled.inputs, rows_N)
+        labels_N = np.concatenate([self._labels_N[kept_N], labels_N])
+        return self._fit(joined(self._labelled.inputs[kept_N], rows_N), labels_N)
 
     def ask(self, X_pool: Any, k: int | None = None, targets: Any = None) -> Selection:
         """The k rows of a pool to label next, best first; without k, as many as the parameter `k` says.
 
         The ids of the selection are the index of a data frame of pandas, so that `X_pool.loc[selection.ids]` are the
-        rows to label; of anything else they are row numbers, and rows that have a label are to be left out of the
-        pool: of a data frame those told before, with the same index and values, are left out here. `targets` are the rows on which predictions matter, for methods that look at some (epig, bait): a data frame or an array
-        like X, or `natsel.TargetInputs`. Without them the pool itself is taken. Until it is told more, it chooses the
-        same rows of the same pool.
+        rows to label; of anything else they are row numbers. Leave rows that have a label out of the pool: those of a
+        data frame that were told under the same index with the same values are left out here. `targets` are the rows on
+        which predictions matter, for methods that look at some (epig, bait): a data frame or an array like X, or
+        `natsel.TargetInputs`. Without them the pool itself is taken. Until it is told more, it chooses the same rows of
+        the same pool.
         """
         check_is_fitted(self)
         method = resolve(self.method)
         pool = self._pool(X_pool)
         count = as_count(self.k if k is None else k, "k")
         told_N = _are_among(pool.inputs, self._labelled.inputs)
-        free = len(pool) - int(told_N.sum())
-        if count > free:
-            found = f"the {len(pool)} rows" if free == len(pool) else f"the {free} rows without a label"
-            raise ValueError(f"k: asked for {count} of {found} of X_pool; pass a smaller k or more rows")
+        if count > (free := int((~told_N).sum())):
+            raise ValueError(
+                f"k: asked for {count} of the {free} rows of X_pool to label; pass a smaller k or more rows"
+            )
         if method.objective.teaching is not None:
             raise ValueError(f"method: {method.name} has students to teach; use it with natsel.ActiveLearner")
         wanted = targets_for(method, "pool" if targets is None else targets)
@@ -104,8 +103,8 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self._rows_as_known(wanted.inputs, "targets")
         seed = derive(self._seed, "ask", len(self._labels_N))
         belief, about_targets, given = self._believe(method, pool, wanted, derive(seed, "targets"))
-        told, seed = pool.ids[told_N], derive(seed, "select")
-        return select(method, belief, count, targets=about_targets, given=given, exclude=told, seed=seed)
+        known = {"targets": about_targets, "given": given, "exclude": pool.ids[told_N]}
+        return select(method, belief, count, **known, seed=derive(seed, "select"))
 
     def _pool(self, X_pool: Any) -> Pool:
         rows_N = self._rows_as_known(X_pool, "X_pool")
@@ -162,7 +161,8 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_ = fitted
         if classes is not None:
             self.classes_ = classes
-        own_N = rows_N[np.arange(len(rows_N))]  # a copy: the caller may change the rows before the next fit
+        own_N = rows_N[np.arange(len(rows_N))]  # a copy: the caller may change the rows before the next fit,
+        labels_N, numbers_N = labels_N.copy(), numbers_N.copy()  # and the labels
         self._labelled = Examples(own_N, numbers_N, tuple(map(str, range(0 if classes is None else len(classes)))))
         self._labels_N, self._seed = labels_N, seed
         self._unfitted, self._committee = model.seeded(seed), None
@@ -261,9 +261,7 @@ class ActiveRegressor(RegressorMixin, _ActiveEstimator):  # type: ignore[misc]
         return np.reshape(self.estimator_.predict(X), -1)
 
     def _labels(self, y: Any) -> Array:
-        labels_N: Array = check_array(
-            column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y", copy=True
-        )
+        labels_N: Array = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
         return labels_N
 
 
@@ -316,9 +314,7 @@ class ActiveClassifier(ClassifierMixin, _ActiveEstimator):  # type: ignore[misc]
         return probs_N_C
 
     def _labels(self, y: Any) -> Array:
-        labels_N: Array = check_array(
-            column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y", copy=True
-        )
+        labels_N: Array = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=None, input_name="y")
         if class_names_in(labels_N) and unknown(read_labels(labels_N, name="y")[0]).any():
             raise ValueError("y: found rows without a label; leave them out")
         check_classification_targets(labels_N)
@@ -336,22 +332,16 @@ class ActiveClassifier(ClassifierMixin, _ActiveEstimator):  # type: ignore[misc]
 
 def _beside(X: Any, y: Any) -> Any:
     """Labels in the order of the rows, where they have ids."""
-    if index_of(y) is None and not isinstance(y, Mapping):
-        return y
-    index = index_of(X)
-    return aligned(y, len(X) if index is None else index, "y", what="rows of X")[0]
+    return y if index_of(y) is None and not isinstance(y, Mapping) else beside(y, X, "y", what="rows of X")[0]
 
 
 def _are_among(rows_N: Any, others_N: Any) -> Array:
     """Which rows of a data frame are among others, under the same index with the same values; of anything else none."""
     if index_of(getattr(rows_N, "frame", None)) is None:
         return np.zeros(len(rows_N), dtype=bool)
-    named, others = (
-        zip(part.frame.index, digests_of(part, np.arange(len(part))).tolist(), strict=True)
-        for part in (rows_N, others_N)
-    )
+    rows, others = (zip(part.frame.index, digests_of(part).tolist(), strict=True) for part in (rows_N, others_N))
     known = set(others)
-    return np.array([row in known for row in named], dtype=bool)
+    return np.array([row in known for row in rows], dtype=bool)
 
 
 def _rows(X: Any, name: str) -> Any:

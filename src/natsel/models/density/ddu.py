@@ -185,11 +185,6 @@ class DDU:
         self, module: nn.Module, labelled: Examples, validation: Examples | None, progress: Progress | None
     ) -> Self:
         """Density, temperature and thresholds of a trained network."""
-        if not isinstance(labelled, Examples):
-            found = type(labelled).__name__
-            raise ValueError(f"labelled: expected examples, found {found}; pass natsel.Examples(inputs, labels)")
-        if labelled.labels is None or len(labelled) == 0:
-            raise ValueError(f"labelled: found {len(labelled)} examples without labels; pass the training set")
         labels_T = _hard_labels(labelled).to(self.device)
         features_T_D, logits_T_C = features_and_logits(module, labelled.inputs, self.features, self.device, progress)
         classes = logits_T_C.shape[1]

@@ -120,9 +120,8 @@ class Dropout:
         module = fresh_to_train(self.network, self.training, seed, self.device)
         # A network that can have no draws is refused before it is trained. How draws are computed is planned after it:
         # the plan is checked on outputs, and those of first weights may agree by chance.
-        if len(labelled):
-            with evaluating(module), torch.no_grad():
-                plan_of(module, labelled.inputs, seed, self.draws, self.device)
+        with evaluating(module), torch.no_grad():
+            plan_of(module, labelled.inputs, seed, self.draws, self.device)
         found = trained_module(
             module, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )

@@ -119,8 +119,6 @@ def ensemble_head(
 
 def make_head(head: Any, features: int, labelled: Examples) -> ModelAdapter:
     """A model for these features and the labels of these examples, from a head, a model or an estimator."""
-    if labelled.labels is None or len(labelled) == 0:
-        raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
     if isinstance(head, Model) or hasattr(head, "get_params") or not callable(head):
         return ModelAdapter(head)
     numbers = labelled.labels.dtype.kind == "f"

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows
-from natsel.data.examples import Examples, as_examples, as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
@@ -121,9 +121,7 @@ class Gradients:
         model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank, train=train)
         if train is None:
             model.training = TrainedElsewhere()
-        labelled = as_examples(labelled)
-        if labelled.labels is None:
-            raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
+        labelled, _ = as_labelled(labelled)
         module.to(model.device).eval()
         outputs_T_C = predict([module], labelled.inputs, model.device)[:, 0]
         outputs = outputs_of_trained(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
