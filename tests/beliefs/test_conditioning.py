@@ -413,3 +413,29 @@ def test_exact_inference_makes_online_and_retrained_the_same():
     retrained = prior.condition(range(20), values)
     close(online.mean_N, retrained.mean_N, 1e-12)
     close(online.features_N_D.square().sum(1), retrained.features_N_D.square().sum(1), 1e-12)
+
+
+def test_labels_that_have_ids_go_by_them():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    means = [[0.0, 2.0], [1.0, -1.0], [3.0, 0.5]]
+    for belief in (
+        GaussianSamples(means, 1.0, ids=["a", "b", "c"]),
+        GaussianFeatures(means, 1.0, ids=["a", "b", "c"]),
+        CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.2, 0.8]], [[0.6, 0.4]]], ids=["a", "b", "c"]),
+    ):
+        wanted = belief.condition([0, 2], [0, 1])
+        for labels in (pandas.Series([1, 0], index=["c", "a"]), {"c": 1, "a": 0}):
+            found = belief.condition([0, 2], labels)
+            for name in (*found.points, *found.draws):
+                assert torch.equal(getattr(found, name), getattr(wanted, name))
+            with pytest.raises(ValueError, match="labels: id 'c' .* is not among the points"):
+                belief.condition([0, 1], labels)
+        targets = Targets(belief, labels=pandas.Series([1, 0, 1], index=["c", "a", "b"]))
+        assert targets.labels_M.tolist() == [0, 1, 1]
+        assert Targets(
+            belief.with_ids([0, 1, 2]), labels=pandas.Series([1, 0, 1], index=[7, 9, 5])
+        ).labels_M.tolist() == [
+            1,
+            0,
+            1,
+        ]

@@ -343,3 +343,14 @@ def test_scores_that_shortlists_find_are_the_largest_per_cost():
 
 def test_costs_of_ids_that_look_alike():
     assert as_costs({7: 1.0, "7": 2.0}, natsel.ids.as_ids([7, "7"])).tolist() == [1.0, 2.0]
+
+
+def test_costs_of_a_column_go_by_its_index():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    belief = draws().with_ids(list("abcdefg"))
+    cost = {id: float(place + 1) for place, id in enumerate("abcdefg")}
+    wanted = natsel.select("power-bald", belief, k=3, costs=cost)
+    found = natsel.select("power-bald", belief, k=3, costs=pandas.Series(cost)[::-1])
+    assert found.costs.tolist() == wanted.costs.tolist()
+    with pytest.raises(ValueError, match=r"costs: id 'z' \(1 in all\) is not among the points"):
+        natsel.select("bald", belief, k=3, costs=pandas.Series(cost).rename({"a": "z"}))

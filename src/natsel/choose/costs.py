@@ -36,7 +36,7 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
     """What the label of each point costs, float64: from one number per point in the order of `ids`, a mapping from id
     to cost, or a function that gives one number for each of some ids.
 
-    >>> as_costs({"a": 2, "b": 0.5}, as_ids(["b", "a"]))
+    >>> as_costs({"a": 2, "b": 0.5}, ["b", "a"])
     tensor([0.5000, 2.0000], dtype=torch.float64)
     """
     found: Any = costs(ids) if callable(costs) and not hasattr(costs, "__len__") else costs

@@ -103,7 +103,7 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self._rows_as_known(wanted.inputs, "targets")
         seed = derive(self._seed, "ask", len(self._labels_N))
         belief, about_targets, given = self._believe(method, pool, wanted, derive(seed, "targets"))
-        known = {"targets": about_targets, "given": given, "exclude": pool.ids[told_N]}
+        known: dict[str, Any] = {"targets": about_targets, "given": given, "exclude": pool.ids[told_N]}
         return select(method, belief, count, **known, seed=derive(seed, "select"))
 
     def _pool(self, X_pool: Any) -> Pool:
