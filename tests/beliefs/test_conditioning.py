@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import natsel
 from golden_values import golden, logs, random_draws
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import Targets
 from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw, collapse, perplexity, surprise
 from natsel.information import information_gain, log_mean, mutual_information
 from natsel.information import surprise as label_surprise
@@ -428,14 +429,12 @@ def test_labels_that_have_ids_go_by_them():
             found = belief.condition([0, 2], labels)
             for name in (*found.points, *found.draws):
                 assert torch.equal(getattr(found, name), getattr(wanted, name))
-            with pytest.raises(ValueError, match="labels: id 'c' .* is not among the points"):
+            with pytest.raises(ValueError, match=r"labels: id 'c' .* is not among the points"):
                 belief.condition([0, 1], labels)
         targets = Targets(belief, labels=pandas.Series([1, 0, 1], index=["c", "a", "b"]))
         assert targets.labels_M.tolist() == [0, 1, 1]
-        assert Targets(
-            belief.with_ids([0, 1, 2]), labels=pandas.Series([1, 0, 1], index=[7, 9, 5])
-        ).labels_M.tolist() == [
-            1,
-            0,
-            1,
-        ]
+        unnamed = Targets(belief.with_ids([0, 1, 2]), labels=pandas.Series([1, 0, 1], index=[7, 9, 5]))
+        assert unnamed.labels_M.tolist() == [1, 0, 1]
+        for measure in (natsel.evaluate, lambda belief, labels: natsel.evaluate_uncertainty(belief, labels).metrics):
+            mixed = pandas.Series([1, 0, 1], index=["c", "a", "b"])
+            assert dict(measure(belief, mixed)) == dict(measure(belief, [0, 1, 1]))

@@ -493,10 +493,10 @@ def test_labels_may_be_a_file_of_ids_and_labels(tmp_path):
     part = Pool(np.zeros((2, 1)), labels=tmp_path / "part.tsv", ids=["007", "008"])
     assert part.labelled_ids.tolist() == ["007"]
     truth.write_text("file,label\n000.png,cat\n000.png,dog\n")
-    with pytest.raises(ValueError, match="labels: truth.csv: '000.png' appears twice"):
+    with pytest.raises(ValueError, match=r"labels: truth.csv: '000.png' appears twice"):
         Pool(np.zeros((6, 1)), labels=truth, ids=NAMES)
     truth.write_text("file,label,who\n000.png,cat,ann\n")
-    with pytest.raises(ValueError, match="truth.csv has the columns file, label, who; keep two, of ids and of labels"):
+    with pytest.raises(ValueError, match=r"truth.csv has the columns file, label, who; keep two, of ids and of labels"):
         Pool(np.zeros((6, 1)), labels=truth, ids=NAMES)
     with pytest.raises(
         ValueError, match=r"labels: 'trth.csv' names a column, but the inputs are no table, nor is it a"
@@ -516,7 +516,7 @@ def test_a_folder_of_pictures_takes_labels_by_the_names_of_its_files(tmp_path):
     for labels in (mixed, str(truth), pandas.Series(mixed), pandas.read_csv(truth)):
         pool = Pool(tmp_path / "images", labels=labels)
         assert [pool.classes[label] for label in pool.labels_of(NAMES)] == SPECIES
-    with pytest.raises(ValueError, match="labels: a folder of images has no columns, and there is no file 'trth.csv'"):
+    with pytest.raises(ValueError, match=r"labels: a folder of images has no columns, and there is no file 'trth.csv'"):
         Pool(tmp_path / "images", labels="trth.csv")
 
 

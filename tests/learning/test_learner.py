@@ -691,7 +691,7 @@ def test_an_oracle_that_is_a_column_answers_by_id():
     truth = pandas.Series(np.arange(12) // 6, index=one.pool.ids)
     one.run(8, truth.sample(frac=1, random_state=1))
     assert one.pool.labels_of(one.labelled_ids).tolist() == truth[one.labelled_ids].tolist()
-    with pytest.raises(ValueError, match="oracle: .* is not among the rows of the pool"):
+    with pytest.raises(ValueError, match=r"oracle: .* is not among the rows of the pool"):
         one.run(12, truth.rename(lambda id: id + "?"))
     unnamed = learner()  # an array names nothing
     column = pandas.Series(np.arange(60) % 2, index=np.arange(60)[::-1])

@@ -39,6 +39,8 @@ def aligned(
     >>> aligned({"b": 1, "a": 0}, ["a", "b"]), aligned([1, 0], ["a", "b"]), aligned({"b": 1}, ["a", "b"], part=True)
     (([0, 1], 'by id'), ([1, 0], 'by position'), ([None, 1], 'by id'))
     """
+    if is_frame(values) and len(values.columns) == 1:
+        values = values[values.columns[0]]
     own, rows = index_of(values), values
     if own is not None and hasattr(ids, "equals") and own.equals(ids):
         return values, BY_ID  # also where an entry is there twice

@@ -28,7 +28,7 @@ def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) ->
 
     pair = isinstance(value, tuple | list) and len(value) == 2
     if not pair and (
-        hasattr(value, "ndim") or isinstance(value, list | str | type) or not hasattr(value, "__getitem__")
+        hasattr(value, "ndim") or isinstance(value, tuple | list | str | type) or not hasattr(value, "__getitem__")
     ):
         kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
         raise ValueError(
