@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsel.data import Examples, Pool, load
+from natsel.data import Examples, Pool, load, read_examples
 
 ANIMALS = ("cat", "dog", "fox")
 
@@ -516,6 +516,9 @@ def test_a_folder_of_pictures_takes_labels_by_the_names_of_its_files(tmp_path):
     for labels in (mixed, str(truth), pandas.Series(mixed), pandas.read_csv(truth)):
         pool = Pool(tmp_path / "images", labels=labels)
         assert [pool.classes[label] for label in pool.labels_of(NAMES)] == SPECIES
+    read = read_examples(tmp_path / "images", labels=str(truth))  # what commands read
+    assert [read.classes[label] for label in read.labels] == SPECIES
+    assert read.masks["ids"].tolist() == NAMES
     with pytest.raises(ValueError, match=r"labels: a folder of images has no columns, and there is no file 'trth.csv'"):
         Pool(tmp_path / "images", labels="trth.csv")
 

@@ -11,6 +11,7 @@ from natsel import causal
 from natsel.data.examples import Examples, as_labelled
 from natsel.models import (
     DDU,
+    Backbone,
     BayesianLinear,
     Dropout,
     Ensemble,
@@ -29,6 +30,11 @@ ROWS[:, 1] = np.arange(24) % 2
 KINDS = np.arange(24) % 2
 NUMBERS = ROWS.sum(1).astype(np.float64)
 BRIEF = Training(max_epochs=2)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NATSEL_CACHE", str(tmp_path))
 
 
 def network():
@@ -50,7 +56,7 @@ DOORS = {
     "Gradients.around": (lambda labelled: Gradients.around(network(), labelled, device="cpu"), KINDS),
     "Ensemble.fit": (fitted(lambda: Ensemble(network, 2, BRIEF, device="cpu")), KINDS),
     "Dropout.fit": (fitted(lambda: Dropout(network, 3, BRIEF, device="cpu")), KINDS),
-    "Frozen.fit": (fitted(lambda: Frozen(nn.Linear(2, 3), LogisticRegression())), KINDS),
+    "Frozen.fit": (fitted(lambda: Frozen(Backbone("twice", 2, lambda rows: rows * 2), LogisticRegression())), KINDS),
     "Sklearn.fit": (fitted(lambda: Sklearn(LogisticRegression(), members=3)), KINDS),
     "BayesianLinear.fit": (fitted(BayesianLinear), NUMBERS),
     "GaussianProcess.fit": (fitted(lambda: GaussianProcess(GaussianProcessRegressor())), NUMBERS),

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
 from natsel.data.alignment import beside, index_of, or_none
+from natsel.data.labels import as_numpy
 from natsel.ids import IdArray, ids_for
 
 
@@ -92,12 +93,12 @@ class Belief:
 
         >>> from natsel.beliefs import GaussianFeatures
         >>> GaussianFeatures([[1.0], [2.0]], ids=["a", "b"]).in_order({"b": 2.0, "a": 1.0})
-        [1.0, 2.0]
+        array([1., 2.])
         """
         if index_of(labels) is None and not isinstance(labels, Mapping):
             return labels
         ids = or_none(self.ids) if positions is None else self.ids[positions]
-        return beside(labels, self, name, ids, listed=True, what="points")[0]
+        return as_numpy(beside(labels, self, name, ids, listed=True, what="points")[0])
 
     def given(self, labelled: "Belief") -> "Belief":
         """The belief once labels at other points are known, whatever they turn out to be.

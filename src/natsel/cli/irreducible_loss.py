@@ -52,7 +52,9 @@ def command(
     network: Annotated[str, typer.Option(help="The network, as recipes name it: mlp, lenet, resnet18 and others.")] = (
         "mlp"
     ),
-    labels: Annotated[str | None, typer.Option(help="The column or array that holds the labels.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="The column or array that holds the labels, or a table of ids and labels.")
+    ] = None,
     ids: Annotated[
         str | None, typer.Option(help="The column or array that holds the ids; row numbers if not given.")
     ] = None,

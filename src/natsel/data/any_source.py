@@ -58,7 +58,7 @@ def examples_from(
     found = _source(inputs, given["labels"], given["answers"], ids, classes)
     went = {}
     for name, column in given.items():
-        if column is not None and not isinstance(column, str):
+        if column is not None and column is not ... and not isinstance(column, str):
             named = None if found.ids is None else ids_for(found.ids, len(found.inputs))
             rows = inputs if index_of(inputs) is not None else found.inputs
             column, went[name] = beside(column, rows, name, named, listed=ids is not None, part=True)

@@ -51,6 +51,7 @@ def read_examples(
     `labels` the label's, `ids` the one that names each row. Columns of numbers become an array, one column of texts an
     array of texts, and all else, gaps included, a data frame (extra `tables`).
     A folder: images, sub-folders are classes (extra `images`; `image_folder` can resize).
+    Of all, `labels` may be a .csv, .tsv or .parquet file of ids and labels, which go by the ids or names of files.
     Whole numbers are classes unless `regression` says otherwise; texts as labels are class names, and a gap is a label
     that is not known. Ids become the mask "ids"; of images, the mask "file" has the name of each.
 
@@ -63,6 +64,11 @@ def read_examples(
     """
     place = Path(path)
     names: Any = None
+    if labels is not None and Path(labels).suffix in (".csv", ".tsv", ".parquet") and Path(labels).is_file():
+        from natsel.data.any_source import examples_from
+
+        apart = examples_from(place, labels=Path(labels), ids=ids, classes=classes)
+        return Examples(apart.inputs, apart.labels, apart.classes, {} if apart.ids is None else {"ids": apart.ids})
     if place.is_dir():
         if ids is not None:
             raise ValueError(
