@@ -519,7 +519,7 @@ def test_a_folder_of_pictures_takes_labels_by_the_names_of_its_files(tmp_path):
     read = read_examples(tmp_path / "images", labels=str(truth))  # what commands read
     assert [read.classes[label] for label in read.labels] == SPECIES
     assert read.masks["ids"].tolist() == NAMES
-    with pytest.raises(ValueError, match=r"labels: a folder of images has no columns, and there is no file 'trth.csv'"):
+    with pytest.raises(ValueError, match=r"labels: a folder has no columns, and there is no file 'trth.csv'"):
         Pool(tmp_path / "images", labels="trth.csv")
 
 

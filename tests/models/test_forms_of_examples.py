@@ -85,7 +85,7 @@ def test_every_form_of_the_same_examples_is_learned_alike(door):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        (ROWS, r"^labelled: expected natsel.Examples or a pair \(inputs, labels\), found ndarray; pass one of these"),
+        (ROWS, r"^labelled: expected natsel.Examples or a pair \(inputs, labels\), found ndarray; pass one"),
         (None, r"^labelled: expected natsel.Examples or a pair \(inputs, labels\), found NoneType"),
         (Examples, r"^labelled: expected natsel.Examples or a pair .*, found the class Examples"),
         ((ROWS, None), r"^labelled: found no labels; pass natsel.Examples\(inputs, labels\)"),

@@ -98,7 +98,7 @@ class Belief:
         if index_of(labels) is None and not isinstance(labels, Mapping):
             return labels
         ids = or_none(self.ids) if positions is None else self.ids[positions]
-        return as_numpy(beside(labels, self, name, ids, listed=True, what="points")[0])
+        return as_numpy(beside(labels, self, name, ids, listed=True, what="points")[0]).copy()
 
     def given(self, labelled: "Belief") -> "Belief":
         """The belief once labels at other points are known, whatever they turn out to be.

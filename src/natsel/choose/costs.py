@@ -44,7 +44,7 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
     if isinstance(found, Mapping):
         found, _ = aligned(found, ids, "costs", more=True)
     elif index_of(found) is not None:
-        found = as_numpy(beside(found, ids, "costs", or_none(ids), listed=True, what="points")[0])
+        found = as_numpy(beside(found, ids, "costs", or_none(ids), listed=True, what="points")[0]).copy()
     cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64)
     if cost_N.shape != (len(ids),):
         raise ValueError(f"costs: expected one for each of {len(ids)} points, found shape {tuple(cost_N.shape)}")

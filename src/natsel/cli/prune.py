@@ -39,8 +39,7 @@ def command(
     ] = "el2n",
     keep: Annotated[float, typer.Option(help="The share of examples to keep.")] = 0.5,
     labels: Annotated[
-        str | None,
-        typer.Option(help="The column or array of labels, where its name is unusual, or a table of ids and labels."),
+        str | None, typer.Option(help="The column or array of labels, where its name is unusual, or a file by ids.")
     ] = None,
     network: Annotated[
         str | None, typer.Option(help="As in recipes: mlp, mnist-cnn, resnet18 …; chosen by the inputs if not given.")

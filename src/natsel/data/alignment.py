@@ -66,23 +66,19 @@ def aligned(
         return rows, BY_POSITION
     keys = _keys(own, f"{name}: its index")
     place, known = dict(zip(keys, range(len(keys)), strict=True)), set(wanted)
-    lacking = [key for key in wanted if key not in place]
+    twice = [key for key, count in Counter(keys).items() if count > 1]
+    strangers, lacking = ([key for key in of if key not in there] for of, there in ((keys, known), (wanted, place)))
     theirs = f", which go by {lacking[0]!r} and the like" if lacking else ""
     remedy = f", or pass {name}.to_numpy() to go by position" if is_column and len(keys) == len(wanted) else ""
-    for some, sentence in (
-        ([key for key, count in Counter(keys).items() if count > 1], "is there more than once; keep one for each id"),
-        (
-            [] if more else [key for key in keys if key not in known],
-            f"is not among the {what}{theirs}; name the same ids{remedy}",
-        ),
-        (
-            [] if part and is_mapping else lacking,
-            f"has none; give every id one{', or a mapping of some' if part else ''}",
-        ),
+    some = ", or a mapping of some" if part else ""
+    for wrong, sentence in (
+        (twice, "is there more than once; keep one for each id"),
+        ([] if more else strangers, f"is not among the {what}{theirs}; name the same ids{remedy}"),
+        ([] if part and is_mapping else lacking, f"has none; give every id one{some}"),
     ):
-        if some:
-            first = f"{', '.join(map(repr, some[:3]))}{', …' if len(some) > 3 else ''}"
-            raise ValueError(f"{name}: id {first} ({len(some)} in all) {sentence}")
+        if wrong:
+            first = f"{', '.join(map(repr, wrong[:3]))}{', …' if len(wrong) > 3 else ''}"
+            raise ValueError(f"{name}: id {first} ({len(wrong)} in all) {sentence}")
     if is_mapping:
         return [rows[place[key]] if key in place else None for key in wanted], BY_ID
     order = [place[key] for key in wanted]

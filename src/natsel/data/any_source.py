@@ -93,7 +93,6 @@ def _source(inputs: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[
         if isinstance(column, str):
             raise ValueError(
                 f"{name}: {column!r} names a column, but the inputs are no table, nor is it a file; pass the {name}"
-                " themselves"
             )
     found = _examples(inputs)
     if ids is None:
@@ -118,8 +117,7 @@ def _examples(inputs: Any) -> Examples:
         raise ValueError(f"inputs: found a {kind}, which has no length; pass a list, an array or a data set")
     if isinstance(inputs, dict | set | frozenset):
         raise ValueError(f"inputs: found a {kind}, which has no order; pass a list, and the keys as ids=…")
-    first = inputs[:3] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ()
-    for one in first:
+    for one in inputs[:3] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ():
         if isinstance(one, str | Path) and Path(one).suffix and os.path.isfile(one):
             raise ValueError(f"inputs: {str(one)!r} is the name of a file; pass the folder, or what the files hold")
     is_array = (

@@ -26,16 +26,12 @@ def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) ->
     """
     from natsel.data.any_source import examples_from
 
-    pair = isinstance(value, tuple | list) and len(value) == 2
-    if not pair and (
-        hasattr(value, "ndim") or isinstance(value, tuple | list | str | type) or not hasattr(value, "__getitem__")
-    ):
+    pair, found = isinstance(value, tuple | list) and len(value) == 2, value
+    no_dataset = hasattr(value, "ndim") or isinstance(value, tuple | list | str | type) or not hasattr(value, "__len__")
+    if no_dataset and not pair:
         kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-        raise ValueError(
-            f"{name}: expected natsel.Examples or a pair (inputs, labels), found {kind}; pass one of these"
-        )
+        raise ValueError(f"{name}: expected natsel.Examples or a pair (inputs, labels), found {kind}; pass one")
     try:
-        found: Examples = value
         if not isinstance(value, Examples):
             came = examples_from(value[0], labels=value[1]) if pair else examples_from(value)
             labels = read_numbers(came.labels) if numbers and came.labels is not None else came.labels
@@ -44,7 +40,8 @@ def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) ->
             raise ValueError("found no labels; pass natsel.Examples(inputs, labels)")
     except ValueError as reason:
         raise ValueError(f"{name}: {reason}") from None
-    return found
+    examples: Examples = found
+    return examples
 
 
 def as_labelled(labelled: Any, validation: Any = None) -> "tuple[Examples, Examples | None]":

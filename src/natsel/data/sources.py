@@ -75,9 +75,7 @@ def read_examples(
                 f'ids: images are named by their files, found {ids!r}; leave ids out and use the mask "file"'
             )
         if labels is not None:
-            raise ValueError(
-                f"labels: a folder of images has no columns, and there is no file {labels!r}; check the name"
-            )
+            raise ValueError(f"labels: a folder has no columns, and there is no file {labels!r}; check the name")
         return image_folder(place)
     if place.suffix in (".npz", ".safetensors"):
         found, answers, names = _arrays(place, inputs, labels, ids)
