@@ -573,6 +573,27 @@ case(
 )
 
 
+# Labels beside the inputs, which go by id.
+
+
+def sheet(folder, content, **named):
+    (folder / "x.csv").write_text("id,x\na,1\nb,2\nc,3\n")
+    (folder / "truth.csv").write_text(content)
+    return given(folder, folder / "x.csv", ids="id", labels=folder / "truth.csv", **named)
+
+
+BY_ID = {"inputs": [[1.0], [2.0], [3.0]], "ids": ["a", "b", "c"]}
+case("a sheet in another order", BY_ID | {"labels": ["k", None, "l"]}, sheet, "id;label\nc;l\nb;\na;k\n")
+case("a sheet of prices", BY_ID | {"labels": [1046.5, None, 7.0]}, sheet, "id;p\nc;7,0\na;1.046,50\n", regression=True)
+case("a sheet in doubt", r"^labels: column 'p': '1,046' in row 2 may be", sheet, 'id,p\nc,7\na,"1,046"\n')
+case("a sheet with an id twice", r"^ids: column 'id': 'a' appears twice \(rows 1 and 2\)", sheet, "id,k\na,k\na,l\n")
+case(
+    "a Series in another order",
+    {"labels": ["k", "l", "m"]},
+    lambda folder: Pool(np.zeros((3, 1)), ids=["a", "b", "c"], labels=pandas.Series(["m", "k", "l"], ["c", "a", "b"])),
+)
+
+
 @pytest.mark.parametrize(("make", "arguments", "named", "expected"), CASES)
 def test_each_is_read_rightly_or_refused_in_one_sentence(tmp_path, make, arguments, named, expected):
     if isinstance(expected, dict):

@@ -52,7 +52,7 @@ def command(
     network: Annotated[str, typer.Option(help="The network, as recipes name it: mlp, lenet, resnet18 and others.")] = (
         "mlp"
     ),
-    labels: Annotated[str | None, typer.Option(help="The column or array that holds the labels.")] = None,
+    labels: Annotated[str | None, typer.Option(help="The column or array of labels, or a file by ids.")] = None,
     inputs: Inputs = None,
     ids: Annotated[
         str | None, typer.Option(help="The column or array that holds the ids; row numbers if not given.")

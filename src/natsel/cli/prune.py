@@ -40,7 +40,7 @@ def command(
     ] = "el2n",
     keep: Annotated[float, typer.Option(help="The share of examples to keep.")] = 0.5,
     labels: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of labels, or the array where its name is unusual.")
+        str | None, typer.Option(help="The column of labels, an array whose name is unusual, or a file by ids.")
     ] = None,
     inputs: Inputs = None,
     network: Annotated[

@@ -10,20 +10,23 @@
 What deals out batches, or has no length, is refused: items must be found again by their number.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import beside, index_of, only_counts
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
 from natsel.data.frames import by_position, is_frame
 from natsel.data.labels import as_numpy
 from natsel.data.lazy import Lazy
 from natsel.data.sources import columns_for, from_huggingface, from_torch, read_examples
-from natsel.ids import as_ids, refuse_repeats
+from natsel.data.tables import ids_of, labels_of, read_csv, read_parquet
+from natsel.ids import as_ids, ids_for, keys_of, refuse_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +38,15 @@ class Source:
     answers: Any = None
     ids: Any = None
     classes: tuple[str, ...] = ()
+    went: Mapping[str, str] = field(default_factory=dict)
+    """How labels and answers that did not come with the inputs were put beside them: by id, or by position."""
 
 
 def examples_from(
     data: Any, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = (), **said: Any
 ) -> Source:
-    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs.
+    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs. Labels
+    and answers go by id wherever both sides have ids (`natsel.data.alignment`), and may be files of ids and labels.
 
     `said` are the columns that are `inputs`, and `regression`. Labels that nobody mentions (…) are no labels too, but a
     table is then refused where a column has a name that labels have.
@@ -51,6 +57,36 @@ def examples_from(
     Traceback (most recent call last):
     ValueError: inputs: there is no file or folder 'no such file'; check the path, or pass a list of texts
     """
+    given = {name: _of_file(one, name, data, said) for name, one in (("labels", labels), ("answers", answers))}
+    found = _source(data, given["labels"], given["answers"], ids, classes, said)
+    went = {}
+    for name, column in given.items():
+        if column is not None and column is not ... and not isinstance(column, str):
+            named = None if found.ids is None else ids_for(found.ids, len(found.inputs))
+            rows = data if index_of(data) is not None else found.inputs
+            column, went[name] = beside(column, rows, name, named, listed=ids is not None, part=True)
+            found = replace(found, **{name: column})
+    return replace(found, went=went)
+
+
+def _of_file(column: Any, name: str, data: Any, said: Mapping[str, Any]) -> Any:
+    """The labels by id in a table of ids and labels, where this names one and no column; anything else as it is."""
+    if not isinstance(column, str | Path) or (is_frame(data) and column in data.columns):
+        return column
+    path = Path(column)
+    if path.suffix not in (".csv", ".tsv", ".parquet") or not path.is_file():
+        return str(column)
+    read = read_parquet if path.suffix == ".parquet" else read_csv
+    first, *others = columns = read(path).columns
+    if len(others) != 1:
+        raise ValueError(f"{name}: {path.name} has the columns {', '.join(columns)}; keep two, of ids and of {name}")
+    own = columns if path.suffix == ".parquet" else read_csv(path, texts=[first]).columns  # 007 is no number
+    values = labels_of(columns[others[0]], others[0], said.get("regression"))
+    return dict(zip(keys_of(as_ids(ids_of(own[first], first))), values.tolist(), strict=True))
+
+
+def _source(data: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str], said: Mapping[str, Any]) -> Source:
+    """What is given, and what came with the inputs, as they are."""
     if isinstance(data, str | Path):
         return _from_path(Path(data), labels, answers, ids, classes, said)
     if is_frame(data):
@@ -58,10 +94,11 @@ def examples_from(
     for name, column in (("labels", labels), ("answers", answers), ("ids", ids), ("inputs", said.get("inputs"))):
         if isinstance(column, str) or (name == "inputs" and column is not None):
             shown = repr(column) if isinstance(column, str) else type(column).__name__
-            raise ValueError(f"{name}: {shown} names a column, but the inputs are no table; pass the {name} themselves")
+            wrong = f"{shown} names a column, but the inputs are no table, nor is it a file"
+            raise ValueError(f"{name}: {wrong}; pass the {name} themselves")
     found, labels = _examples(data), None if labels is ... else labels
     if ids is None:
-        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), index_of(data))
+        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), row_ids(data))
     if labels is None and answers is None:
         return Source(found.inputs, found.labels, None, ids, tuple(classes) or found.classes)
     return Source(found.inputs, labels, answers, ids, tuple(classes))
@@ -82,6 +119,9 @@ def _examples(inputs: Any) -> Examples:
         raise ValueError(f"inputs: found a {kind}, which has no length; pass a list, an array or a data set")
     if isinstance(inputs, dict | set | frozenset):
         raise ValueError(f"inputs: found a {kind}, which has no order; pass a list, and the keys as ids=…")
+    for one in inputs[:3] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ():
+        if isinstance(one, str | Path) and Path(one).suffix and os.path.isfile(one):
+            raise ValueError(f"inputs: {str(one)!r} is the name of a file; pass the folder, or what the files hold")
     is_array = (
         isinstance(inputs, list | tuple | np.ndarray | Lazy) or hasattr(inputs, "dtype") or hasattr(inputs, "frame")
     )
@@ -122,16 +162,14 @@ def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequen
     found = {**names, **{what: table[name] for what, name in columns.items()}}
     if "ids" in columns:
         refuse_repeats(as_ids(found["ids"]), f"ids: column {ids!r}", first=0)
-    index = index_of(table) if ids is None else found["ids"]
+    index = row_ids(table) if ids is None else found["ids"]
     return Source(Examples(rest).inputs, found["labels"], found["answers"], index, tuple(classes))
 
 
-def index_of(inputs: Any) -> Any:
+def row_ids(inputs: Any) -> Any:
     """The index of a table or a column of pandas, unless it only counts the rows."""
-    index = getattr(inputs, "index", None)
-    if index is None or callable(index) or not hasattr(index, "is_unique"):
-        return None
-    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+    index = index_of(inputs)
+    if index is None or only_counts(index):
         return None
     if not index.is_unique:
         raise ValueError(

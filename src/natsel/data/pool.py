@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from natsel.data.alignment import aligned
 from natsel.data.any_source import examples_from
 from natsel.data.contents import Contents, digests_of, sampled_fingerprint
 from natsel.data.examples import Examples
@@ -40,7 +41,9 @@ class Pool:
     `data` is an array, a tensor, a list of texts, a table of pandas or polars, a file or folder by its path, examples,
     or a data set of torch or Hugging Face; of files and tables, `labels`, `answers`, `ids` and `inputs` may name
     columns. Labels that come with the inputs count as labels, but a column of a table only where it was named. Ids are
-    given, or come with the inputs (names of image files, an index of pandas), or count the inputs from 0.
+    given, or come with the inputs (names of image files, an index of pandas), or count the inputs from 0. Labels and
+    answers that have ids too (a mapping, a column of pandas, a table or file of ids and labels) go by them, and a
+    mapping or file may name a part; others go by position.
 
     `regression` says whether labels are real numbers (True) or classes (False). Without it the labels, the answers, the
     classes or else the model decide; whole numbers from −1 on are classes until a model says that it predicts numbers.
@@ -67,6 +70,8 @@ class Pool:
             raise ValueError("classes: there are none among real numbers; leave out classes, or regression=True")
         source = examples_from(data, labels, answers, ids, classes, inputs=inputs, regression=regression)
         self.inputs = source.inputs
+        self.went = dict(source.went)
+        """How the labels and the answers given were put beside the inputs: "by id" or "by position"."""
         self._ids = None if source.ids is None else _unless_counting(ids_for(source.ids, len(self.inputs)))
         self._order: Array | None = None
         self._position: dict[Key, int] = {}
@@ -146,7 +151,9 @@ class Pool:
         return len(self._state)
 
     def __repr__(self) -> str:
-        return f"Pool({len(self)} inputs: {len(self._told)} labelled, {len(self.ignored_ids)} ignored)"
+        labels, answers = (f" {self.went[name]}" if name in self.went else "" for name in ("labels", "answers"))
+        answers = f"; answers{answers}" if answers else ""
+        return f"Pool({len(self)} inputs: {len(self._told)} labelled{labels}, {len(self.ignored_ids)} ignored{answers})"
 
     @property
     def ids(self) -> IdArray:
@@ -261,6 +268,7 @@ class Pool:
 
     def label(self, ids: Any, values: Any) -> None:
         """Give labels to ids: class numbers, class names or real numbers. A second label replaces the first."""
+        values, _ = aligned(values, as_ids(ids), "values", listed=True, what="ids")
         self.add_classes(self.new_classes(values))
         self._put(ids, self.as_labels(values, ids=ids))
 
@@ -280,8 +288,6 @@ class Pool:
 
     def _put(self, ids: Any, labels: Array) -> None:
         positions = self.position_of(ids)
-        if len(positions) != len(labels):
-            raise ValueError(f"values: expected one label for each of {len(positions)} ids, found {len(labels)}")
         refuse_repeats(self._ids_at(positions))
         if len(labels) and not (self._regression and labels.dtype.kind == "i"):
             self._regression = labels.dtype.kind == "f"

@@ -52,6 +52,7 @@ def read_examples(
     label, target or class is refused where neither `labels` nor `inputs` say what it is. Columns of numbers become an
     array, one column of texts an array of texts, and all else, gaps included, a data frame (extra `tables`).
     A folder: images, sub-folders are classes (extra `images`; `image_folder` can resize).
+    Of all, `labels` may be a .csv, .tsv or .parquet file of ids and labels, which go by the ids or names of files.
     Whole numbers are classes unless `regression` says otherwise (None: not known yet, gaps among them are NaN); texts
     as labels are class names, and a gap is a label that is not known. Ids become the mask "ids"; of images, the mask
     "file" has the name of each.
@@ -68,11 +69,23 @@ def read_examples(
     names: Any = None
     if inputs is not None and (place.is_dir() or ending == ".npy"):
         raise ValueError(f"inputs: {place.name} has no columns, found {inputs!r}; leave inputs out")
+    if (
+        isinstance(labels, str | Path)
+        and Path(labels).suffix in (".csv", ".tsv", ".parquet")
+        and Path(labels).is_file()
+    ):
+        from natsel.data.any_source import examples_from
+
+        told = Path(labels)
+        apart = examples_from(place, told, ids=ids, classes=classes, inputs=inputs, regression=regression)
+        return Examples(apart.inputs, apart.labels, apart.classes, {} if apart.ids is None else {"ids": apart.ids})
     if place.is_dir():
         if ids is not None:
             raise ValueError(
                 f'ids: images are named by their files, found {ids!r}; leave ids out and use the mask "file"'
             )
+        if labels not in (None, ...):
+            raise ValueError(f"labels: a folder has no columns, and there is no file {labels!r}; check the name")
         return image_folder(place)
     if ending in (".npz", ".safetensors"):
         found, answers, names = _arrays(place, inputs, labels, ids)

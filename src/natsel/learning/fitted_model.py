@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.evaluation.of_belief import evaluate
-from natsel.learning.arguments import as_examples, numbered_like
+from natsel.learning.arguments import examples_for
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
 from natsel.models.adapter import ModelAdapter
@@ -46,7 +46,7 @@ class FittedModel:
             pool.expect_classes()
         self._pool = pool
         self._examples_given = {
-            name: as_examples(given, name, pool) for name, given in (("validation", validation), ("test", test))
+            name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
         self.teaches_junk = teaches_junk(junk, self.model, pool)
         self.revision = 0

@@ -20,7 +20,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -34,6 +34,8 @@ from natsel.beliefs.targets import Targets
 from natsel.choose import METHODS, Method, Selection, resolve, select
 from natsel.choose.costs import Costs, as_budget
 from natsel.choose.selection import uncertainty_split
+from natsel.data.alignment import index_of, only_counts
+from natsel.data.any_source import examples_from
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.ids import IdArray, Key, are_among, as_ids, keys_of
@@ -251,7 +253,9 @@ class ActiveLearner:
         return disagreements_in(self.journal.labels(self._record.run))
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
-        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
+        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids. Names
+        that come with the inputs, such as the index of a data frame, are the ids of the belief.
+        """
         if (inputs is None) == (ids is None):
             raise ValueError("belief: pass either inputs or ids=…")
         with self._lock:
@@ -259,7 +263,9 @@ class ActiveLearner:
             if not self._fitted.revision:
                 raise ValueError("belief: there are no labels to learn from yet; tell some first")
             if ids is None:
-                return self._fitted.believe(inputs)
+                found = examples_from(inputs)
+                belief = self._fitted.believe(found.inputs)
+                return belief if found.ids is None else belief.with_ids(found.ids)
             chosen = as_ids(ids)
             return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
@@ -300,7 +306,7 @@ class ActiveLearner:
             self._fitted.fit_and_evaluate(self._record)
             if not self._fitted.revision:
                 raise ValueError(f"{name}: there are no labels to learn from yet; tell some first")
-            rows = Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids)
+            rows = examples_from(inputs).inputs if ids is None else self.pool.inputs_of(ids)
             return self._fitted.predictive(rows)
 
     def summary(self) -> dict[str, Any]:
@@ -335,12 +341,21 @@ class ActiveLearner:
             raise ValueError("budget: is counted in costs; pass costs=… to the learner, or k to ask")
         return self._ask(None if k is None else as_count(k, "k"), budget=as_budget(budget))
 
-    def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
-        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
+    def tell(self, ids: Any, labels: Any = None, *, who: str | None = None) -> None:
+        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it. Labels
+        that have ids of their own (a mapping from id to label, a column of pandas) go by these, and need no others:
+        `tell(labels)`.
 
         All are checked before any is written, and all are on disk when this returns. Telling the same again changes
         nothing. `who` says whose labels they are; where people disagree (`disagreements`) the label told last counts.
         """
+        if labels is None:
+            index = index_of(ids)
+            if not isinstance(ids, Mapping) and (index is None or only_counts(index)):
+                raise ValueError(
+                    "labels: found none beside the ids; pass tell(ids, labels), or a mapping from id to label"
+                )
+            ids, labels = list(ids) if isinstance(ids, Mapping) else index, ids
         self._record.tell(ids, labels, who=who)
 
     def add_classes(self, names: Sequence[str]) -> None:
@@ -404,7 +419,7 @@ class ActiveLearner:
         config |= {} if self.costs is None else {"costs": self.costs.terms()}
         config |= {"junk": "expose"} if self._fitted.teaches_junk else {}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
-        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
+        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config, self.pool.went)
         points = Points(keys_of(contents.ids), contents.marks())
         if known is not None:
             kind = known.terms.notes.get("inputs", contents.kind)

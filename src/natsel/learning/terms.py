@@ -39,6 +39,7 @@ def terms_of(
     model: Model,
     examples: Mapping[str, Examples | None],
     config: Mapping[str, Any],
+    went: Mapping[str, str],
 ) -> Terms:
     """The terms of a run: what decides its batches, and notes for people and for refusals. `examples` are those for
     validation and test.
@@ -55,6 +56,7 @@ def terms_of(
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,
+        **went,
     }
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
