@@ -383,7 +383,7 @@ def test_selection_by_gaussian_bald_from_a_forest():
         (lambda: Sklearn(Ridge(), members=1), "^members: a committee needs at least 2, found 1"),
         (lambda: Sklearn(GaussianNB(), smoothing=1.0), "^smoothing: must be at least 0 and below 1, found 1.0"),
         (lambda: Sklearn(GaussianNB()).believe(POOL), "^model: .*fit the model first"),
-        (lambda: Sklearn(GaussianNB()).fit(Examples(POOL)), "^labelled: found 60 examples without labels"),
+        (lambda: Sklearn(GaussianNB()).fit(Examples(POOL)), "^labelled: found no labels"),
         (lambda: Sklearn(GaussianNB()).fit(Examples(POOL, np.linspace(0, 1, 60))), "^labels: .*found float64"),
         (
             lambda: Sklearn(GaussianNB()).fit(Examples(POOL, np.arange(60) % 3 - 1)),

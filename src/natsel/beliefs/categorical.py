@@ -204,6 +204,7 @@ class CategoricalSamples(Weighted, Belief):
         [-0.6931471805599453, -inf]
         """
         index = as_indices(points, len(self), self.device)
+        labels = self.in_order(labels, positions=index.cpu().numpy())
         labels_B = class_labels(as_integers(labels, "labels").to(self.device), len(index), self.shape[2])
 
         def seen(part: slice) -> Tensor:

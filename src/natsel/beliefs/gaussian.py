@@ -178,7 +178,7 @@ class GaussianSamples(Weighted, _AboutNumbers):
         [-0.9189, -1.4189]
         """
         index = as_indices(points, len(self), self.device)
-        labels_B = _checked_numbers(labels, index)
+        labels_B = _checked_numbers(self.in_order(labels, positions=index.cpu().numpy()), index)
 
         def seen(part: slice) -> Tensor:
             variance_b_K = self.variance_N_K[index[part]].double()
@@ -304,7 +304,7 @@ class GaussianFeatures(_AboutNumbers):
         ([1.0, 2.0], [0.5, 2.0])
         """
         index = as_indices(points, len(self), self.device)
-        labels_B = _checked_numbers(labels, index)
+        labels_B = _checked_numbers(self.in_order(labels, positions=index.cpu().numpy()), index)
         if len(index) == 0:
             return self
         return self._updated(

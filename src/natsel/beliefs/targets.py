@@ -60,7 +60,7 @@ class Targets(Generic[Kind]):
                 )
             object.__setattr__(self, "weights", weights_M)
         if self.labels is not None:
-            labels_M = self.belief.checked_labels(self.labels, "target labels")
+            labels_M = self.belief.checked_labels(self.belief.in_order(self.labels, "labels"), "target labels")
             if labels_M.shape != (count,):
                 found = tuple(labels_M.shape)
                 raise ValueError(f"target labels: expected one for each of {count} targets, found shape {found}")

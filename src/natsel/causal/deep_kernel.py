@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.causal.data import treatment_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.networks.plain_networks import resffn
 from natsel.models.processes.gpytorch_process import GPyTorch, Make
 from natsel.models.protocol import Progress
@@ -77,6 +77,7 @@ class _DeepKernel(GPyTorch):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Make a process and train it; `seed` decides what it starts from."""
+        labelled, _ = as_labelled(labelled)
         treatment_of(labelled.inputs, -1)
         labels_N = numbers_of(labelled.labels)
         self._level, spread = float(labels_N.mean()), float(labels_N.std())

@@ -25,7 +25,7 @@ from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, Gaussia
 from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, both_outcomes
 from natsel.causal.arms import both_arms, covariates_of
 from natsel.causal.data import treatment_last, treatment_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.data.frames import FrameRows, joined
 from natsel.models.adapter import ModelAdapter
 from natsel.models.conversion import as_model
@@ -157,6 +157,7 @@ class SLearner(_OutcomeModel):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit the model afresh. One arm may have no labels yet: the model then says of it what it says of the other."""
+        labelled, validation = as_labelled(labelled, validation)
         examples, judged = self._as_seen(_checked(labelled)), self._as_seen(validation)
         _warn_of_leaks(examples)
         self._adapters[0].fit(examples, judged, seed=seed, progress=progress)
@@ -191,6 +192,7 @@ class TLearner(_OutcomeModel):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit both models afresh, each to the labels of its arm."""
+        labelled, validation = as_labelled(labelled, validation)
         examples, judged = self._as_seen(_checked(labelled)), self._as_seen(validation)
         _warn_of_leaks(examples)
         arms = [_of_arm(examples, arm) for arm in (0, 1)]
@@ -234,12 +236,8 @@ class TLearner(_OutcomeModel):
         return tuple(arm._trusted(draws_id=draws_id) for arm in (control, treated))  # type: ignore[return-value]
 
 
-def _checked(labelled: Any) -> Examples:
+def _checked(labelled: Examples) -> Examples:
     """The examples; with a warning where nothing but the alphabet says which of two outcomes an effect is on."""
-    if not isinstance(labelled, Examples):
-        raise ValueError(
-            f"labelled: expected natsel.Examples, found {type(labelled).__name__}; pass natsel.Examples(inputs, labels)"
-        )
     names = labelled.classes
     if len(names) == 2 and tuple(name.lower() for name in names) not in _NO_AND_YES and names[0] < names[1]:
         warnings.warn(

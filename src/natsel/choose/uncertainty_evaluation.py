@@ -163,6 +163,7 @@ def evaluate_uncertainty(
     if len(belief) == 0:
         raise ValueError("belief: found no points; pass at least one")
     classes = seen_as(belief, ClassProbabilities)
+    labels = belief.in_order(labels)
     if labels is not None:
         _check_labels(labels, len(belief), "labels")
     scores = _scores(belief, classes is not None)

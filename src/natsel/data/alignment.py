@@ -1,126 +1,118 @@
 """Labels in the order of what they label: by id wherever both sides have ids, else by position.
 
-    a mapping id → label           by id
-    a table of ids and labels      by id; one of its two columns holds the ids
-    a column of pandas             by its index, where what it labels has ids as well
-    a list, an array, a tensor     by position; so is a column whose index is the 0, 1, … that pandas makes alone
+    a mapping id → label, a table of ids and labels    by id
+    a column of pandas                                 by its index, where what it labels has ids as well
+    a list, an array, a tensor                         by position
 
-Where the ids are just these numbers, in another order, a data frame aligns such a column, as pandas does everywhere;
-beside ids that somebody listed it is ambiguous, and refused. Ids are compared by their keys (`natsel.ids`).
+An index 0, 1, … as pandas makes it names nothing, unless the ids are these numbers too: a data frame then goes by the
+index, as everywhere in pandas, and ids that were listed in another order are refused. Ids are compared by their keys.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from natsel.data.frames import is_frame
-from natsel.ids import Key, as_ids, keys_of
+from natsel.ids import IdArray, Key, as_ids, keys_of
 
 BY_ID, BY_POSITION = "by id", "by position"
 
 
 def aligned(
-    values: Any, ids: Any, name: str = "labels", *, listed: bool = False, part: bool = False, what: str = "inputs"
+    values: Any,
+    ids: Any,
+    name: str = "labels",
+    *,
+    what: str = "inputs",
+    listed: bool = False,
+    part: bool = False,
+    more: bool = False,
 ) -> tuple[Any, str]:
     """Values in the order of some ids, and how they came into it: "by id" or "by position".
 
-    Args:
-        values: A mapping, a table, a column of pandas, or anything else that has one value for each.
-        ids: The ids of what the values are for, also as an index of pandas; or how many there are, if they have none.
-        name: What the caller calls the values, for the errors.
-        listed: Whether somebody listed these ids in this order, so that an index that only counts is ambiguous.
-        part: Whether a mapping may leave ids out, which then have the value None.
-        what: What the ids name, for the errors.
+    `ids` are also an index of pandas, or the number of points that have none; `listed`: somebody listed them in this
+    order. `part`: a mapping may leave some out, which have the value None; `more`: it may have more than these. `name`
+    and `what` are for the errors.
 
     >>> aligned({"b": 1, "a": 0}, ["a", "b"]), aligned([1, 0], ["a", "b"]), aligned({"b": 1}, ["a", "b"], part=True)
     (([0, 1], 'by id'), ([1, 0], 'by position'), ([None, 1], 'by id'))
     """
-    index = index_of(values)
-    if index is not None and hasattr(ids, "equals") and index.equals(ids):
+    if is_frame(values) and len(values.columns) == 1:
+        values = values[values.columns[0]]
+    own, rows = index_of(values), values
+    if own is not None and hasattr(ids, "equals") and own.equals(ids):
         return values, BY_ID  # also where an entry is there twice
-    rows, keys, wanted = values, None, range(ids) if isinstance(ids, int) else ids
-    if isinstance(values, Mapping):
-        keys, rows = _keys(values, name), list(values.values())
-    elif is_frame(values) and len(values.columns) > 1:
-        keys, rows = _columns(values, set(_keys(wanted)), name)
-    elif index is not None and not isinstance(ids, int):
-        keys = _keys(index, f"{name}.index")
-        if only_counts(index) and set(keys) != set(_keys(ids)):
-            keys = None
-        elif only_counts(index) and listed and keys != _keys(ids):
-            raise ValueError(
-                f"{name}: its index 0..{len(keys) - 1} may name the ids, which come in another order, or only count the"
-                f" rows; pass {name}.to_dict() to go by id, or {name}.to_numpy() to go by position"
-            )
-    if keys is None:
-        several = hasattr(rows, "__len__") and not isinstance(rows, str) and getattr(rows, "ndim", 1) != 0
-        found = len(rows) if several else 1
-        if found != len(wanted):
-            raise ValueError(f"{name}: expected one for each of {len(wanted)} {what}, found {found}")
+    wanted = list(range(ids)) if isinstance(ids, int) else _keys(ids)
+    is_mapping, is_column = isinstance(values, Mapping), own is not None
+    if is_mapping:
+        own, rows = list(values), list(values.values())
+    elif is_frame(values) and len(values.columns) == 2:
+        own, rows = (values[column] for column in values.columns)
+        if set(wanted).isdisjoint(own.to_list()) and not set(wanted).isdisjoint(rows.to_list()):
+            own, rows = rows, own
+    elif isinstance(ids, int) or (only_counts(own) and set(own) != set(wanted)):
+        own = None
+    elif only_counts(own) and listed and list(own) != wanted:
+        raise ValueError(
+            f"{name}: its index 0..{len(own) - 1} may name the ids, which come in another order, or count the rows;"
+            f" pass {name}.to_dict() to go by id, or {name}.to_numpy() to go by position"
+        )
+    if own is None:
+        alone = not hasattr(rows, "__len__") or isinstance(rows, str) or getattr(rows, "ndim", 1) == 0
+        if len(wanted) != (count := 1 if alone else len(rows)):
+            raise ValueError(f"{name}: expected one for each of {len(wanted)} {what}, found {count}")
         return rows, BY_POSITION
-    wanted = _keys(wanted)
-    place = {key: position for position, key in enumerate(keys)}
-    _refuse_other_ids(name, what, keys, wanted, part and isinstance(values, Mapping))
-    if isinstance(rows, list):
+    keys = _keys(own, f"{name}: its index")
+    place, known = dict(zip(keys, range(len(keys)), strict=True)), set(wanted)
+    twice = [key for key, count in Counter(keys).items() if count > 1]
+    strangers, lacking = ([key for key in of if key not in there] for of, there in ((keys, known), (wanted, place)))
+    theirs = f", which go by {lacking[0]!r} and the like" if lacking else ""
+    remedy = f", or pass {name}.to_numpy() to go by position" if is_column and len(keys) == len(wanted) else ""
+    some = ", or a mapping of some" if part else ""
+    for wrong, sentence in (
+        (twice, "is there more than once; keep one for each id"),
+        ([] if more else strangers, f"is not among the {what}{theirs}; name the same ids{remedy}"),
+        ([] if part and is_mapping else lacking, f"has none; give every id one{some}"),
+    ):
+        if wrong:
+            first = f"{', '.join(map(repr, wrong[:3]))}{', …' if len(wrong) > 3 else ''}"
+            raise ValueError(f"{name}: id {first} ({len(wrong)} in all) {sentence}")
+    if is_mapping:
         return [rows[place[key]] if key in place else None for key in wanted], BY_ID
     order = [place[key] for key in wanted]
     return (rows.iloc[order] if hasattr(rows, "iloc") else rows[order]), BY_ID
 
 
-def index_of(values: Any) -> Any:
-    """The index of a table or a column of pandas; None of anything else.
+def beside(values: Any, inputs: Any, name: str, ids: Any = None, **options: Any) -> tuple[Any, str]:
+    """Values in the order of inputs (`aligned`): by the index of a data frame, unless its rows have other ids and the
+    values are not named as the rows are.
 
-    >>> index_of([1, 2]) is None
-    True
+    >>> beside({1: "b", 0: "a"}, np.zeros((2, 1)), "labels")
+    (['a', 'b'], 'by id')
     """
+    own, rows = index_of(values), index_of(inputs)
+    if rows is not None and (ids is None or (own is not None and set(own) == set(rows))):
+        return aligned(values, rows, name, **{**options, "listed": False})
+    return aligned(values, len(inputs) if ids is None else ids, name, **options)
+
+
+def index_of(values: Any) -> Any:
+    """The index of a table or a column of pandas; None of anything else."""
     index = getattr(values, "index", None)
     return index if hasattr(index, "is_unique") and not callable(index) else None
 
 
 def only_counts(index: Any) -> bool:
-    """Whether an index is the one that pandas makes by itself, 0, 1, …, which names nothing.
-
-    >>> import pandas
-    >>> only_counts(pandas.Series(["cat", "dog"]).index), only_counts(pandas.Series(["cat"], index=["a.png"]).index)
-    (True, False)
-    """
+    """Whether an index is the one that pandas makes by itself, 0, 1, …, which names nothing."""
     return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
 
 
-def _columns(table: Any, wanted: set[Key], name: str) -> tuple[list[Key], Any]:
-    """The ids and the values in a table of two columns: the ids come first, unless only the second holds some."""
-    if len(table.columns) != 2:
-        raise ValueError(
-            f"{name}: expected one column, or ids and {name}, found {len(table.columns)} columns; pick those of {name}"
-        )
-    columns = [table[column] for column in table.columns]
-    second = wanted.isdisjoint(columns[0].to_list()) and not wanted.isdisjoint(columns[1].to_list())
-    own, rows = reversed(columns) if second else columns
-    return _keys(own.to_list(), f"{name}: its ids"), rows
-
-
-def _refuse_other_ids(name: str, what: str, keys: list[Key], wanted: list[Key], part: bool) -> None:
-    """Raise a ValueError where the ids on both sides are not the same, or not a part of them where that will do."""
-    there, known = Counter(keys), set(wanted)
-    twice = [key for key, count in there.items() if count > 1]
-    strangers, lacking = [key for key in keys if key not in known], [key for key in wanted if key not in there]
-    if twice:
-        raise ValueError(f"{name}: there is more than one for id {_three(twice)}; keep one for each id")
-    if strangers:
-        found = f"; they go by {lacking[0]!r} and the like" if lacking else ""
-        by_position = f", or pass {name}.to_numpy() to go by position" if len(keys) == len(wanted) else ""
-        raise ValueError(
-            f"{name}: id {_three(strangers)} is not among the {what}{found}; name the same ids on both sides"
-            f"{by_position}"
-        )
-    if lacking and not part:
-        raise ValueError(f"{name}: there is none for id {_three(lacking)}; give one for each, or a mapping for a part")
-
-
-def _three(keys: list[Key]) -> str:
-    """The first three ids, and how many there are."""
-    return f"{', '.join(map(repr, keys[:3]))}{', …' if len(keys) > 3 else ''} ({len(keys)} in all)"
+def or_none(ids: IdArray) -> IdArray | None:
+    """Ids; None where they only count the points, which then have none."""
+    return None if np.array_equal(ids, np.arange(len(ids))) else ids
 
 
 def _keys(ids: Any, name: str = "ids") -> list[Key]:
-    return keys_of(as_ids(list(ids), name))
+    return keys_of(as_ids(list(ids) if hasattr(ids, "equals") else ids, name))

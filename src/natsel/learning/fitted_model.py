@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.evaluation.of_belief import evaluate
-from natsel.learning.arguments import as_examples, numbered_like
+from natsel.learning.arguments import examples_for
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
 from natsel.models.adapter import ModelAdapter
@@ -47,7 +47,7 @@ class FittedModel:
             pool.expect_classes()
         self._pool = pool
         self._examples_given = {
-            name: as_examples(given, name, pool) for name, given in (("validation", validation), ("test", test))
+            name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
         for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
             self._adapter.check_inputs(inputs)

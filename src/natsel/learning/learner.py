@@ -20,7 +20,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -35,6 +35,8 @@ from natsel.choose import METHODS, Method, Selection, select
 from natsel.choose import resolve as resolve_method
 from natsel.choose.costs import Costs, as_budget
 from natsel.choose.selection import Pick, uncertainty_split
+from natsel.data.alignment import index_of, only_counts
+from natsel.data.any_source import examples_from
 from natsel.data.class_names import lookalikes, refuse
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
@@ -266,7 +268,9 @@ class ActiveLearner:
         }
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
-        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
+        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids. Names
+        that come with the inputs, such as the index of a data frame, are the ids of the belief.
+        """
         if (inputs is None) == (ids is None):
             raise ValueError("belief: pass either inputs or ids=…")
         with self._lock:
@@ -274,7 +278,9 @@ class ActiveLearner:
             if not self._fitted.revision:
                 raise ValueError("belief: there are no labels to learn from yet; tell some first")
             if ids is None:
-                return self._fitted.believe(inputs)
+                found = examples_from(inputs)
+                belief = self._fitted.believe(found.inputs)
+                return belief if found.ids is None else belief.with_ids(found.ids)
             chosen = as_ids(ids)
             return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
@@ -320,7 +326,7 @@ class ActiveLearner:
             self._fitted.fit_and_evaluate(self._record)
             if not self._fitted.revision:
                 raise ValueError(f"{name}: there are no labels to learn from yet; tell some first")
-            rows = Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids)
+            rows = examples_from(inputs).inputs if ids is None else self.pool.inputs_of(ids)
             return self._fitted.predictive(rows)
 
     def summary(self) -> dict[str, Any]:
@@ -390,12 +396,21 @@ class ActiveLearner:
             ids, scores, total, tuple(warnings), method, nothing, log_prob=log_prob, costs=costs, recorded=picks
         )
 
-    def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
-        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
+    def tell(self, ids: Any, labels: Any = None, *, who: str | None = None) -> None:
+        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it. Labels
+        that have ids of their own (a mapping from id to label, a column of pandas) go by these, and need no others:
+        `tell(labels)`.
 
         All are checked before any is written, and all are on disk when this returns. Telling the same again changes
         nothing. `who` says whose labels they are (`resolve`: which one counts); without it they are one person's.
         """
+        if labels is None:
+            index = index_of(ids)
+            if not isinstance(ids, Mapping) and (index is None or only_counts(index)):
+                raise ValueError(
+                    "labels: found none beside the ids; pass tell(ids, labels), or a mapping from id to label"
+                )
+            ids, labels = list(ids) if isinstance(ids, Mapping) else index, ids
         self._record.tell(ids, labels, who=who)
 
     def add_classes(self, names: Sequence[str]) -> None:
@@ -479,7 +494,7 @@ class ActiveLearner:
         rule_name, rule = rule_for(resolve, None if known is None else known.terms, self.pool.regression)
         config |= {} if rule_name == "last" else {"resolve": rule_name}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
-        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
+        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config, self.pool.went)
         terms = replace(terms, rule=rule)
         points = Points(keys_of(contents.ids), contents.marks())
         if known is not None:

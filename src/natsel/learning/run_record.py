@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import aligned
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.ids import IdArray, Key, as_ids, keys_of
@@ -157,12 +158,11 @@ class RunRecord:
     def tell(self, ids: Any, labels: Any, *, skipped: Any = (), who: str | None = None) -> None:
         """Check labels, then write them, and the ids that got none, in one transaction."""
         chosen, aside = self._checked_ids(ids), self._checked_ids(skipped)
+        labels, _ = aligned(labels, as_ids(ids), listed=True, what="ids")
         self.add_classes(self.pool.new_classes(labels, ids, "labels", "learner"))
         with self.lock:  # no other thread may number the classes anew in between
             values = self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist()
             names = self.pool.classes
-        if len(values) != len(chosen):
-            raise ValueError(f"labels: expected one for each of {len(chosen)} ids, found {len(values)}")
         teller, digests = self.names.name if who is None else who, self.pool.digests_of(chosen)
         with self.lock:
             values = renumbered(values, names, self.state.classes)

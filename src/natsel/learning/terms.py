@@ -42,6 +42,7 @@ def terms_of(
     model: Model,
     examples: Mapping[str, Examples | None],
     config: Mapping[str, Any],
+    went: Mapping[str, str],
 ) -> Terms:
     """The terms of a run: what decides its batches, and notes for people and for refusals. `examples` are those for
     validation and test.
@@ -59,6 +60,7 @@ def terms_of(
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,
+        **went,
     }
     if isinstance(treatment, str | int) and treatment in (-1, *getattr(contents.inputs, "names", ())[-1:]):
         notes["treatment"] = "last"

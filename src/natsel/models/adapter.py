@@ -19,7 +19,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.conversion import as_model
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, Progress, checked_belief
@@ -59,6 +59,7 @@ class ModelAdapter:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int, progress: Progress | None = None
     ) -> Self:
         """Fit the model afresh."""
+        labelled, validation = as_labelled(labelled, validation)
         takes = self._takes["fit"]
         examples = (labelled, validation) if takes.validation else (labelled,)
         self._call("fit", *examples, progress=progress, **({"seed": seed} if takes.seed else {}))

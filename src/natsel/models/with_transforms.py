@@ -14,7 +14,7 @@ import numpy as np
 
 from natsel.beliefs import Belief, GaussianFeatures, Targets
 from natsel.beliefs.kernel_transforms import ConditionOn, KernelTransform, Transforms, as_features
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.adapter import ModelAdapter
 from natsel.models.protocol import Progress, Together
 
@@ -66,6 +66,7 @@ class WithTransforms:
     ) -> Self:
         """Fit the inner model afresh, and keep what it was fitted to."""
         self._labelled = self._known = None  # a fit that fails leaves no model
+        labelled, validation = as_labelled(labelled, validation)
         self._adapter.fit(labelled, validation, seed=seed, progress=progress)
         if not self._joint:
             self._known = Targets(as_features(self._adapter.believe(labelled.inputs)), labels=labelled.labels)

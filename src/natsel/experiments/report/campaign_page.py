@@ -89,6 +89,7 @@ def _header(campaign: Campaign) -> str:
         "a batch": f"{terms.k:,}",
         "model": str(terms.notes.get("model", "–")),
         "begun": _time(run.created),
+        **{f"{name} given": str(terms.notes[name]) for name in ("labels", "answers") if name in terms.notes},
     }
     facts = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in found.items())
     said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)

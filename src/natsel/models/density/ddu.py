@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FeatureDensity
 from natsel.beliefs.feature_density import threshold_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.evaluation.temperature import fit_temperature
 from natsel.information.entropies import entropy
 from natsel.models.density.densities import DensityEstimator, FittedDensity, GaussianDensity
@@ -115,6 +115,7 @@ class DDU:
         >>> DDU.around(nn.Linear(3, 2), examples, device="cpu").believe(examples.inputs).log_density_N.shape
         torch.Size([40])
         """
+        labelled, validation = as_labelled(labelled, validation)
         model = cls(copied(only_module(network)), features, density, level, device=device, train=train)
         if train is None:
             model.training = TrainedElsewhere()
@@ -125,6 +126,7 @@ class DDU:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then fit density, temperature and threshold."""
+        labelled, validation = as_labelled(labelled, validation)
         how = self.training or Training()
         found = trained(self.network, labelled, validation, how, seed=seed, device=self.device, progress=progress)
         if not isinstance(found.outputs, Classes):
@@ -185,11 +187,6 @@ class DDU:
         self, module: nn.Module, labelled: Examples, validation: Examples | None, progress: Progress | None
     ) -> Self:
         """Density, temperature and thresholds of a trained network."""
-        if not isinstance(labelled, Examples):
-            found = type(labelled).__name__
-            raise ValueError(f"labelled: expected examples, found {found}; pass natsel.Examples(inputs, labels)")
-        if labelled.labels is None or len(labelled) == 0:
-            raise ValueError(f"labelled: found {len(labelled)} examples without labels; pass the training set")
         labels_T = _hard_labels(labelled).to(self.device)
         features_T_D, logits_T_C = features_and_logits(module, labelled.inputs, self.features, self.device, progress)
         classes = logits_T_C.shape[1]

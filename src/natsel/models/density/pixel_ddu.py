@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.evaluation.temperature import fit_temperature
 from natsel.information.class_moments import ClassMoments
 from natsel.information.entropies import entropy
@@ -105,6 +105,7 @@ class PixelDDU:
         progress: Progress | None = None,
     ) -> Self:
         """A network trained elsewhere on `labelled`, which is ready at once; it is copied and stays as it is."""
+        labelled, validation = as_labelled(labelled, validation)
         model = cls(copied(only_module(network)), features, density, device, train=train)
         return model._fit_density(only_module(model.network).to(model.device).eval(), labelled, validation, progress)
 
@@ -112,6 +113,7 @@ class PixelDDU:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then fit the density and, where there is a validation set, the temperature."""
+        labelled, validation = as_labelled(labelled, validation)
         _pixel_labels(labelled, "labelled")
         module = fresh_to_train(self.network, self.train, seed, self.device)
         assert not isinstance(self.train, TrainedElsewhere)  # fresh_to_train refuses it

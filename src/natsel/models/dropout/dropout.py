@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.beliefs.shards import write_shards
 from natsel.data.contents import fingerprint_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
 from natsel.models.fingerprints import weights_fingerprint
@@ -118,12 +118,12 @@ class Dropout:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh; the seed decides the first weights, the order of the data and the masks of the draws."""
+        labelled, validation = as_labelled(labelled, validation)
         module = fresh_to_train(self.network, self.training, seed, self.device)
         # A network that can have no draws is refused before it is trained. How draws are computed is planned after it:
         # the plan is checked on outputs, and those of first weights may agree by chance.
-        if len(labelled):
-            with evaluating(module), torch.no_grad():
-                plan_of(module, labelled.inputs, seed, self.draws, self.device)
+        with evaluating(module), torch.no_grad():
+            plan_of(module, labelled.inputs, seed, self.draws, self.device)
         found = trained_module(
             module, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
 from natsel.data.contents import digests_of, kind_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.data.frames import FrameRows, by_position, require_columns
 from natsel.memory import chunked
 from natsel.models.estimators.committee import (
@@ -142,6 +142,7 @@ class Sklearn:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Fit afresh; `validation` only serves a regressor's noise and the weights of its members."""
+        labelled, validation = as_labelled(labelled, validation)
         if self.weigh_members and (validation is None or len(validation) == 0):
             raise ValueError(
                 "validation: members are weighed by labels that none of them was fitted to, found none; pass validation"
@@ -366,8 +367,6 @@ def noise_variance(held_out: list[Array], labels_N: Array) -> float:
 
 
 def _labels(examples: Examples, regression: bool) -> Array:
-    if examples.labels is None or len(examples) == 0:
-        raise ValueError(f"labelled: found {len(examples)} examples without labels; label some first")
     labels_N = np.asarray(examples.labels)
     if regression:
         return labels_N.astype(np.float64)

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.adapter import ModelAdapter
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
@@ -39,6 +39,7 @@ class ModelOnFeatures(ABC):
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Make the features of what is new, then fit the head afresh."""
+        labelled, validation = as_labelled(labelled, validation)
         head = make_head(self.head, self._width(labelled), labelled)
 
         def seen(part: Examples) -> Examples:
@@ -118,8 +119,6 @@ def ensemble_head(
 
 def make_head(head: Any, features: int, labelled: Examples) -> ModelAdapter:
     """A model for these features and the labels of these examples, from a head, a model or an estimator."""
-    if labelled.labels is None or len(labelled) == 0:
-        raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
     if isinstance(head, Model) or hasattr(head, "get_params") or not callable(head):
         return ModelAdapter(head)
     numbers = labelled.labels.dtype.kind == "f"

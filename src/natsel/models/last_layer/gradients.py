@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
@@ -89,6 +89,7 @@ class Gradients:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Train afresh, then find how sure the weights are."""
+        labelled, validation = as_labelled(labelled, validation)
         how = self.training or Training()
         found = trained(self.network, labelled, validation, how, seed=seed, device=self.device, progress=progress)
         self.epochs = found.epochs
@@ -122,8 +123,7 @@ class Gradients:
         model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank, train=train)
         if train is None:
             model.training = TrainedElsewhere()
-        if labelled.labels is None:
-            raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
+        labelled, _ = as_labelled(labelled)
         module.to(model.device).eval()
         outputs_T_C = predict([module], labelled.inputs, model.device)[:, 0]
         outputs = outputs_of_trained(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)

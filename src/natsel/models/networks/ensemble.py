@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh, seeded
 from natsel.models.networks.inputs import as_device, reader_of
@@ -123,6 +123,7 @@ class Ensemble:
         self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
     ) -> Self:
         """Learn from examples, afresh."""
+        labelled, validation = as_labelled(labelled, validation)
         seeds = [derive(seed, "member", member) for member in range(self.members)]
         modules = [
             fresh_to_train(network, self.training, seed, self.device)

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import rows_per_chunk
 from natsel.models.dropout.mask_plan import mean_outputs
 from natsel.models.networks.architectures import ImageInput, Network, fresh, reproducible, seeded
@@ -251,7 +251,7 @@ def train_members(
     progress: Progress | None = None,
 ) -> list[list[Epoch]]:
     """Train M networks in place, each from its own batches; each stops for itself."""
-    _check_examples(labelled, validation)
+    labelled, validation = as_labelled(labelled, validation)
     outputs = outputs_for_labels(labelled.labels)
     learn = _prepared(members, labelled, outputs, "labelled", device)
     judge = Classes() if isinstance(outputs, SoftClasses) else outputs  # labels for validation are hard
@@ -412,7 +412,7 @@ def trained_module(
         epochs = train(module, labelled, validation, how, seed=seed, device=device, progress=progress)
         return Trained(module.eval(), trained_outputs(labelled, epochs, how.keep), epochs)
     assert not isinstance(how, TrainedElsewhere)  # fresh_to_train refuses it
-    _check_examples(labelled, validation)
+    labelled, validation = as_labelled(labelled, validation)
     with evaluating(module), torch.no_grad():
         width = check_outputs(module, reader_of(module, labelled.inputs, device)(slice(0, 1)))
     check_classes(width, labelled)
@@ -499,14 +499,6 @@ def trained_outputs(labelled: Examples, epochs: list[Epoch], keep: str = "best")
     best = kept_epoch(epochs, keep)
     error = best.loss if best.validation_loss is None else best.validation_loss
     return outputs_for_labels(labelled.labels).with_noise(error)
-
-
-def _check_examples(labelled: Examples, validation: Examples | None) -> None:
-    if labelled.labels is None or len(labelled) == 0:
-        found = "no labels" if len(labelled) else "no examples"
-        raise ValueError(f"labelled: found {found}, so there is nothing to learn from; label some points first")
-    if validation is not None and len(validation) and validation.labels is None:
-        raise ValueError("validation: found no labels; leave it out or label it")
 
 
 @dataclass(frozen=True)

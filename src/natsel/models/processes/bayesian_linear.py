@@ -17,7 +17,7 @@ from sklearn.linear_model import BayesianRidge
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
 from natsel.models.rows import Array, numbers_of, reads_numbers, rows_of
@@ -58,6 +58,7 @@ class BayesianLinear:
 
     def fit(self, labelled: Examples, validation: Examples | None = None) -> Self:
         """Fit afresh; nothing is random, and validation examples are not looked at."""
+        labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)
         self._columns = rows_N.shape[1]
         design_N_D = self._design(rows_N)

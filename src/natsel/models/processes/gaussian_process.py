@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
@@ -83,6 +83,7 @@ class GaussianProcess(JointProcess):
         estimator = sklearn.base.clone(self.estimator)
         states = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
         estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in states})
+        labelled, _ = as_labelled(labelled)
         rows_N = rows_of(labelled.inputs)
         if self.regression:
             labels_N = numbers_of(labelled.labels)

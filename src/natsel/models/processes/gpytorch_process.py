@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import require
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
@@ -70,6 +70,7 @@ class GPyTorch(JointProcess):
     ) -> Self:
         """Make a process and train it; `seed` decides what it starts from, and the joint draws."""
         gpytorch = _gpytorch()
+        labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)
         inputs_N, targets_N = torch.from_numpy(rows_N), torch.from_numpy(labels_N)
         with torch.random.fork_rng(devices=[]):
