@@ -108,3 +108,8 @@ def test_numbers_are_one_id_in_every_type_and_another_than_their_text() -> None:
     assert listed(aligned(column, np.array([5, 7]))) == ([2, 1], BY_ID)
     with pytest.raises(ValueError, match="not among the inputs, which go by '5' and the like"):
         aligned(column, ["5", "7"])
+
+
+def test_tables_of_more_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="labels: expected one column, or two, of ids and labels, found 3"):
+        aligned(pd.DataFrame(np.zeros((2, 3))), ["a", "b"])

@@ -21,8 +21,6 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
-from natsel.data.alignment import beside, index_of, or_none
-from natsel.data.labels import as_numpy
 from natsel.ids import IdArray, ids_for
 
 
@@ -88,17 +86,19 @@ class Belief:
         """Labels of the points as a tensor, or a ValueError that says what is wrong with them."""
         return as_tensor(labels, name).to(self.device)
 
-    def in_order(self, labels: Any, name: str = "labels", positions: Any = None) -> Any:
+    def in_order(self, labels: ArrayLike, name: str = "labels", positions: IdArray | None = None) -> ArrayLike:
         """Labels with ids of their own in the order of the points, or of those at some positions; others as they are.
 
         >>> from natsel.beliefs import GaussianFeatures
         >>> GaussianFeatures([[1.0], [2.0]], ids=["a", "b"]).in_order({"b": 2.0, "a": 1.0})
         array([1., 2.])
         """
+        from natsel.data.alignment import beside, index_of, or_none
+
         if index_of(labels) is None and not isinstance(labels, Mapping):
             return labels
         ids = or_none(self.ids) if positions is None else self.ids[positions]
-        return as_numpy(beside(labels, self, name, ids, listed=True, what="points")[0]).copy()
+        return np.array(beside(labels, self, name, ids, listed=True, what="points")[0])
 
     def given(self, labelled: "Belief") -> "Belief":
         """The belief once labels at other points are known, whatever they turn out to be.

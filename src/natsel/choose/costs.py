@@ -15,6 +15,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +23,6 @@ from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.capabilities import Capability, Picks, Progress, State, draws_again, has_gains
 from natsel.choose.methods import Method
 from natsel.data.alignment import aligned, beside, index_of, or_none
-from natsel.data.labels import as_numpy
 from natsel.ids import IdArray, keys_of
 from natsel.objectives import Reading
 from natsel.rounding import TIE
@@ -44,7 +44,7 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
     if isinstance(found, Mapping):
         found, _ = aligned(found, ids, "costs", more=True)
     elif index_of(found) is not None:
-        found = as_numpy(beside(found, ids, "costs", or_none(ids), listed=True, what="points")[0]).copy()
+        found = np.array(beside(found, ids, "costs", or_none(ids), listed=True, what="points")[0])
     cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64)
     if cost_N.shape != (len(ids),):
         raise ValueError(f"costs: expected one for each of {len(ids)} points, found shape {tuple(cost_N.shape)}")

@@ -163,8 +163,8 @@ def evaluate_uncertainty(
     if len(belief) == 0:
         raise ValueError("belief: found no points; pass at least one")
     classes = seen_as(belief, ClassProbabilities)
-    labels = belief.in_order(labels)
     if labels is not None:
+        labels = belief.in_order(labels)
         _check_labels(labels, len(belief), "labels")
     scores = _scores(belief, classes is not None)
     detection = {} if outside is None else _detection(belief, scores, outside, classes is not None)

@@ -44,15 +44,18 @@ def aligned(
     own, rows = index_of(values), values
     if own is not None and hasattr(ids, "equals") and own.equals(ids):
         return values, BY_ID  # also where an entry is there twice
-    wanted = list(range(ids)) if isinstance(ids, int) else _keys(ids)
-    is_mapping, is_column = isinstance(values, Mapping), own is not None
+    is_mapping, is_column, is_table = isinstance(values, Mapping), own is not None, is_frame(values)
+    plain = not is_mapping and not is_table and (own is None or isinstance(ids, int))
+    wanted = [] if plain else list(range(ids)) if isinstance(ids, int) else _keys(ids)
     if is_mapping:
         own, rows = list(values), list(values.values())
-    elif is_frame(values) and len(values.columns) == 2:
+    elif is_table:
+        if len(values.columns) != 2:
+            raise ValueError(f"{name}: expected one column, or two, of ids and {name}, found {len(values.columns)}")
         own, rows = (values[column] for column in values.columns)
         if set(wanted).isdisjoint(own.to_list()) and not set(wanted).isdisjoint(rows.to_list()):
             own, rows = rows, own
-    elif isinstance(ids, int) or (only_counts(own) and set(own) != set(wanted)):
+    elif plain or (only_counts(own) and set(own) != set(wanted)):
         own = None
     elif only_counts(own) and listed and list(own) != wanted:
         raise ValueError(
@@ -61,8 +64,9 @@ def aligned(
         )
     if own is None:
         alone = not hasattr(rows, "__len__") or isinstance(rows, str) or getattr(rows, "ndim", 1) == 0
-        if len(wanted) != (count := 1 if alone else len(rows)):
-            raise ValueError(f"{name}: expected one for each of {len(wanted)} {what}, found {count}")
+        count, found = ids if isinstance(ids, int) else len(ids), 1 if alone else len(rows)
+        if found != count:
+            raise ValueError(f"{name}: expected one for each of {count} {what}, found {found}")
         return rows, BY_POSITION
     keys = _keys(own, f"{name}: its index")
     place, known = dict(zip(keys, range(len(keys)), strict=True)), set(wanted)
@@ -93,7 +97,7 @@ def beside(values: Any, inputs: Any, name: str, ids: Any = None, **options: Any)
     (['a', 'b'], 'by id')
     """
     own, rows = index_of(values), index_of(inputs)
-    if rows is not None and (ids is None or (own is not None and set(own) == set(rows))):
+    if rows is not None and (ids is None or (own is not None and len(own) == len(rows) and own.isin(rows).all())):
         return aligned(values, rows, name, **{**options, "listed": False})
     return aligned(values, len(inputs) if ids is None else ids, name, **options)
 

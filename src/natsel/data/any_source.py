@@ -62,8 +62,9 @@ def examples_from(
     went = {}
     for name, column in given.items():
         if column is not None and column is not ... and not isinstance(column, str):
-            named = None if found.ids is None else ids_for(found.ids, len(found.inputs))
-            rows = data if index_of(data) is not None else found.inputs
+            rows = found.inputs if index_of(data) is None else data
+            own = found.ids is None or (ids is None and rows is data)  # an index names the rows, or nothing does
+            named = None if own else ids_for(found.ids, len(found.inputs))
             column, went[name] = beside(column, rows, name, named, listed=ids is not None, part=True)
             found = replace(found, **{name: column})
     return replace(found, went=went)
