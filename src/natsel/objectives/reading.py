@@ -30,6 +30,14 @@ Guarantee = Literal["exact", "lower", "upper", "approximate"]
 Kind = TypeVar("Kind", bound=Belief, covariant=True)
 
 
+class GoesOn(NoView):
+    """A reading that has come to its end; the next route goes on, or another objective here. Its text is a warning."""
+
+    def __init__(self, sentence: str, instead: Objective | None = None) -> None:
+        super().__init__(sentence)
+        self.instead = instead
+
+
 @dataclass(frozen=True)
 class Context(Generic[Kind]):
     """What a state is made from besides objective and belief: targets, labels, random numbers, points given.
@@ -142,6 +150,9 @@ class Reading:
         return self.state.offers
 
 
+_SIDES = {"lower": "lower bound", "upper": "upper bound", "approximate": "approximation"}
+
+
 @dataclass(frozen=True)
 class Route:
     """A reading, and the views through which a belief comes to it; none where it is read as it is."""
@@ -151,8 +162,11 @@ class Route:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is approximated on the way."""
-        return tuple(view.approximation for view in self.views if view.approximation)
+        """What is approximated on the way, and on which side of the quantity the score then lies."""
+        facts = self.reading.facts
+        side = _SIDES.get(facts.guarantee)
+        where = () if side is None else (f"{side} of {self.reading.objective.facts.quantity}: {facts.why}",)
+        return (*(view.approximation for view in self.views if view.approximation), *where)
 
 
 READINGS: dict[type[Objective], dict[type[Belief], Reading]] = {}
@@ -270,6 +284,7 @@ def read_and_warn(
     approximated on the way.
     """
     refusal: NoView | None = None
+    remarks: tuple[str, ...] = ()
     for found in usable_routes(objective, type(belief), context.passed):
         if needs & ~found.reading.offers:
             continue
@@ -278,12 +293,16 @@ def read_and_warn(
                 check_shared(belief, others, name)
         try:
             seen, there = _viewed(belief, context, found.views)
+            if there.given is not None and found.reading.facts.conditions:
+                seen, there = _conditioned(seen, there, there.given.belief)
+            return found.reading.state(objective, seen, there), found.reading, (*remarks, *found.warnings)
+        except GoesOn as reason:
+            remarks, refusal = (str(reason), *found.warnings), refusal or reason
+            if reason.instead is not None:
+                state, reading, more = read_and_warn(reason.instead, seen, there, needs)
+                return state, reading, (*remarks, *more)
         except NoView as reason:
             refusal = refusal or reason  # of the nearest route
-            continue
-        if there.given is not None and found.reading.facts.conditions:
-            seen, there = _conditioned(seen, there, there.given.belief)
-        return found.reading.state(objective, seen, there), found.reading, found.warnings
     name = f"{type(objective).__name__} on {type(belief).__name__}"
     raise refusal or NoView(f"belief: {name} does not offer {needs.words}")
 

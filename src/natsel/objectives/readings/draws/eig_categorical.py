@@ -18,7 +18,7 @@ from torch import Tensor
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability, LocatedState
-from natsel.information.enumeration import labellings
+from natsel.information.enumeration import MOST_ROWS, labellings
 from natsel.information.weighted_posteriors import (
     Children,
     WeightedPosteriors,
@@ -28,15 +28,16 @@ from natsel.information.weighted_posteriors import (
     heavier,
     lead_errors,
     most,
-    prior_rows,
     terms,
     thin,
 )
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG, LogDetEIG
+from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.draws.logdet_eig import CategoricalLogDetEIG
+from natsel.objectives.readings.draws.points_given import rows_given
 
 # Rows of the rough levels: every candidate that may win is scored on the first, those that still may on the next.
 # A CPU pays for arithmetic, and a row tells more where there are many classes; an accelerator pays for every call.
@@ -55,10 +56,16 @@ _ROUNDING = 2e-6
 @serves(
     EIG,
     CategoricalSamples,
-    PairFacts(needs_draws=True, monotone=True, submodular=True, cost="N·K·C, a batch k·N·C·K·rows at most"),
+    PairFacts(
+        takes=Argument.GIVEN,
+        needs_draws=True,
+        monotone=True,
+        submodular=True,
+        cost="N·K·C, a batch k·N·C·K·rows at most",
+    ),
 )
 class CategoricalEIG(BatchState):
-    """Gains conditional on the labels of the points added so far."""
+    """Gains conditional on the labels of the points given, and of those added so far."""
 
     offers: ClassVar[Capability] = (
         BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.OPERATIONS | Capability.SUCCESSOR
@@ -69,7 +76,8 @@ class CategoricalEIG(BatchState):
         self.belief = belief
         self.limit = objective.rows
         self.generator = context.generator
-        self.prior = self._rows = prior_rows(belief.log_weights_K)
+        self.prior = self._rows = rows_given(belief, context.given, self.limit, self.generator, LogDetEIG())
+        self.conditioned = self.prior.weight_R.tolist() != [1.0]  # points given told something
         self._pending: tuple[Children, float] | None = None
 
     @property
@@ -82,17 +90,24 @@ class CategoricalEIG(BatchState):
 
     def scores(self) -> Tensor:
         """BALD of every point, N values in nats."""
+        if self.conditioned:
+            return self._gains(self.prior, torch.arange(len(self.belief), device=self.belief.device))
         return info.mutual_information(self.belief.log_probs_N_K_C, self.belief.log_weights_K).double()
 
     def value(self, positions: Tensor) -> float:
         """I[Y_set; Ω] of a set by enumeration of its labels: the reference, for small sets."""
+        if self.conditioned:
+            rows = self.prior
+            for probs_K_C in self._probs(positions.to(self.belief.device)):
+                rows = grow(expand(rows, probs_K_C), MOST_ROWS, 0.5)
+            return self.prior.left - rows.left
         log_probs_B_K_C = self.belief.log_probs_N_K_C[positions.to(self.belief.device)]
         return info.joint_mutual_information(log_probs_B_K_C, self.belief.log_weights_K)
 
     def operations(self, size: int) -> float:
         """Two for each draw and class of each labelling of the points before the last."""
         _, draws, classes = self.belief.shape
-        return 2.0 * draws * labellings(1, classes, size, most=1 << 40)
+        return 2.0 * draws * labellings(self.prior.count, classes, size, most=1 << 40)
 
     def bounds(self) -> Tensor:
         """BALD to float32 accuracy, at no cost beyond preparing the pool: no gain is ever larger."""
@@ -110,10 +125,13 @@ class CategoricalEIG(BatchState):
 
     def gains(self, positions: Tensor) -> Tensor:
         """I[Y; Ω | labels so far] for each position from all rows, float64."""
+        return self._gains(self.rows, positions)
+
+    def _gains(self, rows: WeightedPosteriors, positions: Tensor) -> Tensor:
         _, draws, classes = self.belief.shape
-        width = 8 * (3 * draws * classes + 2 * self.rows.count * (classes + 1))
+        width = 8 * (3 * draws * classes + 2 * rows.count * (classes + 1))
         return chunked(
-            lambda part: gains(self.rows, self._probs(positions[part])),
+            lambda part: gains(rows, self._probs(positions[part])),
             positions.shape[0],
             width,
             self.belief.device,

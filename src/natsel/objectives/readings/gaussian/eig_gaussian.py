@@ -144,5 +144,7 @@ class GaussianEIG(TakingState):
         return chunked(work, count, 8 * (2 * width + 2 * len(columns)), self.noise_N.device)
 
 
-serves(EIG, GaussianSamples, replace(_FACTS, needs_draws=True, guarantee="upper", why=MOMENTS))(GaussianEIG)
+serves(EIG, GaussianSamples, replace(_FACTS, takes=Argument.GIVEN, needs_draws=True, guarantee="upper", why=MOMENTS))(
+    GaussianEIG
+)
 serves(EIG, GaussianFeatures, replace(_FACTS, takes=Argument.GIVEN))(GaussianEIG)
