@@ -490,6 +490,18 @@ def sign_errors(effect_N_K: np.ndarray, noise_N_K: np.ndarray, weights_K: np.nda
     return entr(mean_N) + entr(1 - mean_N) - (entr(wrong_N_K) + entr(1 - wrong_N_K)) @ weights_K
 
 
+@reference("I[Y_t;tau|x]", YesOrNoOutcomes)
+def _(pool):
+    arrays, scores = pool.arrays, []
+    for zero_K, one_K, treatment in zip(arrays["mean0_N_K"], arrays["mean1_N_K"], arrays["treatment_N"], strict=True):
+        yes_K, seen = (one_K if treatment else zero_K), {}
+        for effect, yes, weight in zip((one_K - zero_K).round(9), yes_K, pool.weights_K, strict=True):
+            seen[effect] = seen.get(effect, 0.0) + weight * np.array([1 - yes, yes])
+        joint_T_2 = np.array(list(seen.values()))
+        scores.append(entr(joint_T_2.sum(0)).sum() + entr(joint_T_2.sum(1)).sum() - entr(joint_T_2).sum())
+    return np.array(scores)
+
+
 @reference("I[sign error;W|x]", PotentialOutcomes)
 def _(pool: Pool) -> np.ndarray:
     found = pool.arrays

@@ -78,6 +78,8 @@ class CategoricalEIG(BatchState):
         self.generator = context.generator
         self.prior = self._rows = rows_given(belief, context.given, self.limit, self.generator, LogDetEIG())
         self.conditioned = self.prior.weight_R.tolist() != [1.0]  # points given told something
+        if self.conditioned:  # every score then takes as long as a gain, and BALD says which are worth it
+            self.__dict__["offers"] = type(self).offers | Capability.CEILINGS
         self._pending: tuple[Children, float] | None = None
 
     @property
@@ -112,6 +114,14 @@ class CategoricalEIG(BatchState):
     def bounds(self) -> Tensor:
         """BALD to float32 accuracy, at no cost beyond preparing the pool: no gain is ever larger."""
         return self.pool.bald_N.double() + _ROUNDING
+
+    def ceilings(self, worth: float) -> Tensor:
+        """BALD: labels at points given only lower it."""
+        return self.bounds()
+
+    def scores_at(self, positions: Tensor) -> Tensor:
+        """The gains of some positions."""
+        return self.gains(positions.to(self.belief.device))
 
     @property
     def exact(self) -> bool:
