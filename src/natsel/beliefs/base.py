@@ -12,7 +12,9 @@ read from all beliefs that can be seen as that kind. It predicts labels in the s
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -20,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
+from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor, shares_memory
 from natsel.ids import IdArray, ids_for
 
 
@@ -56,6 +58,27 @@ class Belief:
     ids: IdArray
     """The user's ids of the points: integers, or whatever else they were given as (`natsel.ids`)."""
     draws_id: str | None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Arrays that the caller holds are copied once they are checked: what becomes of them changes no belief."""
+        super().__init_subclass__(**options)
+        if "__post_init__" in vars(cls):
+            type.__setattr__(cls, "__post_init__", _then_copied(vars(cls)["__post_init__"]))
+
+    @classmethod
+    def of_own(cls, *arrays: Any, **fields: Any) -> Self:
+        """Made of arrays that nobody else holds, or that are another belief's: kept as they are, without a copy.
+
+        >>> from natsel.beliefs import GaussianFeatures
+        >>> one, kind = torch.ones(1, 1), GaussianFeatures
+        >>> [make(one).features_N_D.data_ptr() == one.data_ptr() for make in (kind, kind.of_own)]
+        [False, True]
+        """
+        before = _OWN.set(True)
+        try:
+            return cls(*arrays, **fields)
+        finally:
+            _OWN.reset(before)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -214,6 +237,24 @@ class Belief:
         """Fill fields of a frozen dataclass while it is being made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+_OWN: ContextVar[bool] = ContextVar("_OWN", default=False)
+"""Whether beliefs are being made of arrays that nobody else holds."""
+
+
+def _then_copied(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The check of a belief, followed by copies of what is still the caller's memory."""
+
+    @wraps(check)
+    def checked(belief: Belief) -> None:
+        handed = dict(vars(belief))
+        check(belief)
+        if not _OWN.get():
+            mine = {name: value for name, value in vars(belief).items() if torch.is_tensor(value)}
+            belief._set(**{name: v.clone() for name, v in mine.items() if shares_memory(handed.get(name), v)})
+
+    return checked
 
 
 Seen = TypeVar("Seen", bound=Belief)

@@ -48,7 +48,7 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
                 f"costs: there is none for id {lacking[0]!r} ({len(lacking)} in all); give every id a cost"
             )
         found = [cost_of[key] for key in keys]
-    cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64)
+    cost_N = as_tensor(found, "costs").to("cpu", torch.float64, copy=True)
     if cost_N.shape != (len(ids),):
         raise ValueError(f"costs: expected one for each of {len(ids)} points, found shape {tuple(cost_N.shape)}")
     wrong_N = ~(cost_N.isfinite() & (cost_N > 0))

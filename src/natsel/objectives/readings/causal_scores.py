@@ -91,7 +91,8 @@ def _yes_or_no_effect_information(
         group_n_K = torch.empty_like(order_n_K).scatter_(1, order_n_K, apart_n_K.cumsum(1))
         yes_n_K = weights_K * torch.where(belief.treatment_N[part, None] == 1, one_n_K, zero_n_K)
         sum_n_K, mass_n_K = (
-            torch.zeros_like(yes_n_K).scatter_add_(1, group_n_K, each.expand_as(yes_n_K)) for each in (yes_n_K, weights_K)
+            torch.zeros_like(yes_n_K).scatter_add_(1, group_n_K, each.expand_as(yes_n_K))
+            for each in (yes_n_K, weights_K)
         )
         mean_n_K = torch.where(mass_n_K > 0, sum_n_K / mass_n_K, 0.0).clamp(0, 1).gather(1, group_n_K)
         return info.mutual_information(torch.stack([1 - mean_n_K, mean_n_K], 2).log(), belief.log_weights_K)
