@@ -1,7 +1,4 @@
-"""Arrays in: torch, NumPy, JAX or nested lists become torch tensors, shared where possible and never written to.
-
-What is kept beyond a call is copied where it shares memory: a caller may write to arrays that were handed over.
-"""
+"""Arrays in: torch, NumPy, JAX or nested lists become torch tensors, shared where possible and never written to."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -88,19 +85,6 @@ def _read(array: ArrayLike, name: str) -> Tensor:
     # torch warns on arrays it could write to but must not; natsel never writes, but a copy keeps that promise visible.
     usable = numbers.flags.writeable and numbers.dtype.isnative and all(stride >= 0 for stride in numbers.strides)
     return torch.from_numpy(numbers if usable and numbers.dtype.num == known.num else numbers.astype(known))
-
-
-def shares_memory(array: object, tensor: Tensor) -> bool:
-    """Whether writing to what was handed over may change a tensor that was read from it.
-
-    >>> shares_memory(numbers := np.zeros(2), as_tensor(numbers, "x")), shares_memory([0.0], torch.zeros(1))
-    (True, False)
-    """
-    if isinstance(array, Tensor):
-        return array.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
-    if array is None or isinstance(array, int | float | list | tuple):
-        return False
-    return tensor.device.type != "cpu" or np.may_share_memory(np.asarray(array), tensor.numpy())
 
 
 def _refuse_strange(tensor: Tensor, name: str) -> None:

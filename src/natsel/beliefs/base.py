@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
-from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -22,8 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor, shares_memory
+from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
 from natsel.ids import IdArray, ids_for
+
+_OWN: ContextVar[bool] = ContextVar("_OWN", default=False)  # whether beliefs are made of arrays that nobody else holds
 
 
 class NoView(ValueError):
@@ -62,18 +63,21 @@ class Belief:
     def __init_subclass__(cls, **options: Any) -> None:
         """Arrays that the caller holds are copied once they are checked: what becomes of them changes no belief."""
         super().__init_subclass__(**options)
-        if "__post_init__" in vars(cls):
-            type.__setattr__(cls, "__post_init__", _then_copied(vars(cls)["__post_init__"]))
+        check: Callable[[Any], None] | None = vars(cls).get("__post_init__")
+        if check is None:
+            return
+
+        def check_and_copy(belief: Belief) -> None:
+            handed = dict(vars(belief))
+            check(belief)
+            kept = {} if _OWN.get() else {name: value for name, value in vars(belief).items() if torch.is_tensor(value)}
+            belief._set(**{name: of.clone() for name, of in kept.items() if _shared(of, handed.get(name))})
+
+        type.__setattr__(cls, "__post_init__", check_and_copy)
 
     @classmethod
-    def of_own(cls, *arrays: Any, **fields: Any) -> Self:
-        """Made of arrays that nobody else holds, or that are another belief's: kept as they are, without a copy.
-
-        >>> from natsel.beliefs import GaussianFeatures
-        >>> one, kind = torch.ones(1, 1), GaussianFeatures
-        >>> [make(one).features_N_D.data_ptr() == one.data_ptr() for make in (kind, kind.of_own)]
-        [False, True]
-        """
+    def _own(cls, *arrays: Any, **fields: Any) -> Self:
+        """Made of arrays that nobody else holds, or that are another belief's: kept as they are, without a copy."""
         before = _OWN.set(True)
         try:
             return cls(*arrays, **fields)
@@ -239,22 +243,12 @@ class Belief:
             object.__setattr__(self, name, value)
 
 
-_OWN: ContextVar[bool] = ContextVar("_OWN", default=False)
-"""Whether beliefs are being made of arrays that nobody else holds."""
-
-
-def _then_copied(check: Callable[[Any], None]) -> Callable[[Any], None]:
-    """The check of a belief, followed by copies of what is still the caller's memory."""
-
-    @wraps(check)
-    def checked(belief: Belief) -> None:
-        handed = dict(vars(belief))
-        check(belief)
-        if not _OWN.get():
-            mine = {name: value for name, value in vars(belief).items() if torch.is_tensor(value)}
-            belief._set(**{name: v.clone() for name, v in mine.items() if shares_memory(handed.get(name), v)})
-
-    return checked
+def _shared(tensor: Tensor, array: object) -> bool:
+    """Whether writing to what was handed over may change a tensor that was read from it."""
+    if isinstance(array, Tensor):
+        return array.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    here = hasattr(array, "__array__") and tensor.device.type == "cpu"
+    return np.may_share_memory(np.asarray(array), tensor.numpy()) if here else hasattr(array, "__dlpack__")
 
 
 Seen = TypeVar("Seen", bound=Belief)

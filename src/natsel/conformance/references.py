@@ -492,12 +492,11 @@ def sign_errors(effect_N_K: np.ndarray, noise_N_K: np.ndarray, weights_K: np.nda
 
 @reference("I[Y_t;tau|x]", YesOrNoOutcomes)
 def _(pool):
-    arrays, scores = pool.arrays, []
-    for zero_K, one_K, treatment in zip(arrays["mean0_N_K"], arrays["mean1_N_K"], arrays["treatment_N"], strict=True):
-        yes_K, seen = (one_K if treatment else zero_K), {}
-        for effect, yes, weight in zip((one_K - zero_K).round(9), yes_K, pool.weights_K, strict=True):
-            seen[effect] = seen.get(effect, 0.0) + weight * np.array([1 - yes, yes])
-        joint_T_2 = np.array(list(seen.values()))
+    scores, columns = [], (pool.arrays[name] for name in ("mean0_N_K", "mean1_N_K", "treatment_N"))
+    for zero_K, one_K, treatment in zip(*columns, strict=True):
+        effect_K, yes_K = (one_K - zero_K).round(9), one_K if treatment else zero_K
+        same_T_K = np.unique(effect_K)[:, None] == effect_K
+        joint_T_2 = (same_T_K * pool.weights_K) @ np.stack([1 - yes_K, yes_K], 1)
         scores.append(entr(joint_T_2.sum(0)).sum() + entr(joint_T_2.sum(1)).sum() - entr(joint_T_2).sum())
     return np.array(scores)
 

@@ -31,11 +31,7 @@ Kind = TypeVar("Kind", bound=Belief, covariant=True)
 
 
 class GoesOn(NoView):
-    """A reading that has come to its end; the next route goes on, or another objective here. Its text is a warning."""
-
-    def __init__(self, sentence: str, instead: Objective | None = None) -> None:
-        super().__init__(sentence)
-        self.instead = instead
+    """A reading is used up: the other objective goes on, or else the next route, with this sentence as a warning."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +146,6 @@ class Reading:
         return self.state.offers
 
 
-_SIDES = {"lower": "lower bound", "upper": "upper bound", "approximate": "approximation"}
-
-
 @dataclass(frozen=True)
 class Route:
     """A reading, and the views through which a belief comes to it; none where it is read as it is."""
@@ -163,10 +156,11 @@ class Route:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is approximated on the way, and on which side of the quantity the score then lies."""
-        facts = self.reading.facts
-        side = _SIDES.get(facts.guarantee)
-        where = () if side is None else (f"{side} of {self.reading.objective.facts.quantity}: {facts.why}",)
-        return (*(view.approximation for view in self.views if view.approximation), *where)
+        facts, said = self.reading.facts, [view.approximation for view in self.views if view.approximation]
+        if facts.guarantee != "exact":
+            side = "approximation" if facts.guarantee == "approximate" else f"{facts.guarantee} bound"
+            said.append(f"{side} of {self.reading.objective.facts.quantity}: {facts.why}")
+        return tuple(said)
 
 
 READINGS: dict[type[Objective], dict[type[Belief], Reading]] = {}
@@ -297,9 +291,9 @@ def read_and_warn(
                 seen, there = _conditioned(seen, there, there.given.belief)
             return found.reading.state(objective, seen, there), found.reading, (*remarks, *found.warnings)
         except GoesOn as reason:
-            remarks, refusal = (str(reason), *found.warnings), refusal or reason
-            if reason.instead is not None:
-                state, reading, more = read_and_warn(reason.instead, seen, there, needs)
+            remarks, instead = (reason.args[0], *found.warnings), reason.args[1]
+            if instead is not None:
+                state, reading, more = read_and_warn(instead, seen, there, needs)
                 return state, reading, (*remarks, *more)
         except NoView as reason:
             refusal = refusal or reason  # of the nearest route

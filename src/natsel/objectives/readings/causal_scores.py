@@ -78,24 +78,19 @@ def _effect_information(
 
 
 @pointwise(EffectInformation, YesOrNoOutcomes, PairFacts(needs_draws=True, cost="N·K·ln K"))
-def _yes_or_no_effect_information(
-    objective: EffectInformation, belief: YesOrNoOutcomes, context: Context[Belief]
-) -> Tensor:
-    """A label tells of draws with one effect together what it tells of them on average."""
+def _effect_of_yes_or_no(objective: EffectInformation, belief: YesOrNoOutcomes, context: Context[Belief]) -> Tensor:
     weights_K, rounding = belief.log_weights_K.exp(), 16 * torch.finfo(belief.mean0_N_K.dtype).eps
 
     def work(part: slice) -> Tensor:
         zero_n_K, one_n_K = belief.mean0_N_K[part].double(), belief.mean1_N_K[part].double()
         effect_n_K, order_n_K = (one_n_K - zero_n_K).sort(1)
         apart_n_K = effect_n_K.diff(dim=1, prepend=effect_n_K[:, :1]) > rounding
-        group_n_K = torch.empty_like(order_n_K).scatter_(1, order_n_K, apart_n_K.cumsum(1))
+        group_n_K, none_n_K = order_n_K.scatter(1, order_n_K, apart_n_K.cumsum(1)), torch.zeros_like(zero_n_K)
         yes_n_K = weights_K * torch.where(belief.treatment_N[part, None] == 1, one_n_K, zero_n_K)
-        sum_n_K, mass_n_K = (
-            torch.zeros_like(yes_n_K).scatter_add_(1, group_n_K, each.expand_as(yes_n_K))
-            for each in (yes_n_K, weights_K)
-        )
-        mean_n_K = torch.where(mass_n_K > 0, sum_n_K / mass_n_K, 0.0).clamp(0, 1).gather(1, group_n_K)
-        return info.mutual_information(torch.stack([1 - mean_n_K, mean_n_K], 2).log(), belief.log_weights_K)
+        mass_n_K = none_n_K.scatter_add(1, group_n_K, weights_K.expand_as(yes_n_K))
+        mean_n_K = (none_n_K.scatter_add(1, group_n_K, yes_n_K) / mass_n_K).nan_to_num(0).clamp(0, 1)
+        together_n_K = mean_n_K.gather(1, group_n_K)
+        return info.mutual_information(torch.stack([1 - together_n_K, together_n_K], 2).log(), belief.log_weights_K)
 
     return chunked(work, len(belief), 160 * belief.n_draws, belief.device)
 

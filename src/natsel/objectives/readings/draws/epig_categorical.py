@@ -42,7 +42,7 @@ from natsel.objectives.epig import EPIG, EPIGChi2
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.draws.points_given import rows_given
+from natsel.objectives.readings.draws.eig_categorical import rows_given
 from natsel.objectives.readings.pointwise import pointwise
 
 _MOST = 2.0
@@ -54,11 +54,7 @@ _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standar
     EPIG,
     CategoricalSamples,
     PairFacts(
-        needs=Argument.TARGETS,
-        takes=Argument.GIVEN,
-        needs_draws=True,
-        monotone=True,
-        cost="N·M·K·C², the k best of N in about N·C·K²",
+        needs=Argument.TARGETS, takes=Argument.GIVEN, needs_draws=True, monotone=True, cost="N·M·K·C², of few N·C·K²"
     ),
 )
 class CategoricalEPIG(BatchState):
@@ -72,7 +68,7 @@ class CategoricalEPIG(BatchState):
         self.log_probs_M_K_C = context.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
         self.share_M = target_weights(context.targets.weights_M, self.log_probs_M_K_C).double()
         self._few_M = [few(self.share_M, size) for size in _FEW]
-        self.prior = rows_given(belief, context.given, self.limit, self.generator)
+        self.prior = rows_given(belief, context, self.limit)
         self._become(self.prior)
 
     def _become(self, rows: WeightedPosteriors) -> None:
@@ -100,12 +96,10 @@ class CategoricalEPIG(BatchState):
 
     def operations(self, size: int) -> float:
         """Growing the rows, and two for each draw and class of each target under every row."""
-        _, draws, classes = self.belief.shape
+        (_, draws, classes), first = self.belief.shape, self.prior.count
         targets, _, labels = self.log_probs_M_K_C.shape
-        last: int = min(self.prior.count * classes**size, MOST_ROWS)
-        return draws * (
-            GROWING * labellings(self.prior.count, classes, size, MOST_ROWS) + 2.0 * last * labels * targets
-        )
+        last: int = min(first * classes**size, MOST_ROWS)
+        return draws * (GROWING * labellings(first, classes, size, MOST_ROWS) + 2.0 * last * labels * targets)
 
     @property
     def exact(self) -> bool:

@@ -29,7 +29,7 @@ from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
-from natsel.objectives.readings.draws.points_given import rows_given
+from natsel.objectives.readings.draws.eig_categorical import rows_given
 
 _FEW = 2  # effective draws
 _NOTHING = 1e-12  # nats
@@ -38,13 +38,7 @@ _NOTHING = 1e-12  # nats
 @serves(
     JEPIG,
     CategoricalSamples,
-    PairFacts(
-        needs=Argument.TARGETS,
-        takes=Argument.GIVEN,
-        needs_draws=True,
-        monotone=True,
-        cost="M·K·C·rows + N·K·C·rows",
-    ),
+    PairFacts(needs=Argument.TARGETS, takes=Argument.GIVEN, needs_draws=True, monotone=True, cost="(M + N)·K·C·rows"),
 )
 class CategoricalJEPIG(BatchState):
     """Gains about all targets together, conditional on the labels of the points given, and of those added so far."""
@@ -53,7 +47,7 @@ class CategoricalJEPIG(BatchState):
 
     def __init__(self, objective: JEPIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, context.generator
-        self.prior = self.before = rows_given(belief, context.given, self.limit, self.generator)
+        self.prior = self.before = rows_given(belief, context, self.limit)
         if context.targets.weights_M is not None:
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
         self.after = self.before
