@@ -267,6 +267,19 @@ def test_targets_and_given_can_change_the_picks_or_are_refused(case, argument):
     pytest.fail(f"other {name} gave the same picks in eight pools: {changed}")
 
 
+@pytest.mark.parametrize("kind", MAKERS)
+def test_given_nothing_or_a_point_that_tells_nothing_changes_nothing(kind):
+    for objective in OBJECTIVES:
+        case, found = Case(Method(default(objective), natsel.TopK()), kind), routes(objective, kind)
+        if Argument.GIVEN in case.facts.needs or not any(Argument.GIVEN in one.reading.facts.accepts for one in found):
+            continue
+        pool, known = case.pool(), case.pool().certain().belief()
+        scores_N = case.score(pool)
+        assert torch.equal(case.score(pool, given=known[:0]), scores_N)
+        with suppress(NoView):  # what is certain may have no noise, in units of which features are measured
+            torch.testing.assert_close(case.score(pool, given=known[:1]), scores_N, rtol=1e-9, atol=1e-12)
+
+
 # Which pairs are legal.
 
 ILLEGAL: dict[tuple[type[Objective], type[Belief]], list[Method]] = {
@@ -324,22 +337,6 @@ def test_missing_labels_and_targets_are_refused(case, argument):
     for ask in (case.score, case.select):
         with pytest.raises(ValueError, match=rf"{argument}.*{type(case.method.objective).__name__}.*pass"):
             ask(case.pool(), **{argument: None})
-
-
-# What is given counts for what it tells.
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_given_nothing_or_a_point_that_tells_nothing_changes_nothing(kind):
-    for objective in OBJECTIVES:
-        case, found = Case(Method(default(objective), natsel.TopK()), kind), routes(objective, kind)
-        if Argument.GIVEN in case.facts.needs or not any(Argument.GIVEN in one.reading.facts.accepts for one in found):
-            continue
-        pool, known = case.pool(), case.pool().certain().belief()
-        scores_N = case.score(pool)
-        assert torch.equal(case.score(pool, given=known[:0]), scores_N)
-        with suppress(NoView):  # what is certain may have no noise, in units of which features are measured
-            torch.testing.assert_close(case.score(pool, given=known[:1]), scores_N, rtol=1e-9, atol=1e-12)
 
 
 # Nothing escapes this suite.

@@ -88,11 +88,10 @@ def _effect_of_yes_or_no(objective: EffectInformation, belief: YesOrNoOutcomes, 
         group_n_K, none_n_K = order_n_K.scatter(1, order_n_K, apart_n_K.cumsum(1)), torch.zeros_like(zero_n_K)
         yes_n_K = weights_K * torch.where(belief.treatment_N[part, None] == 1, one_n_K, zero_n_K)
         mass_n_K = none_n_K.scatter_add(1, group_n_K, weights_K.expand_as(yes_n_K))
-        mean_n_K = (
-            (none_n_K.scatter_add(1, group_n_K, yes_n_K) / mass_n_K).gather(1, group_n_K).nan_to_num(0).clamp(0, 1)
-        )
-        probs_n_K_2 = torch.stack([1 - mean_n_K, mean_n_K], 2)
-        return info.mutual_information(probs_n_K_2.log(), belief.log_weights_K) * apart_n_K.any(1)
+        mean_n_K = (none_n_K.scatter_add(1, group_n_K, yes_n_K) / mass_n_K).nan_to_num(0).clamp(0, 1)
+        same_n_K = mean_n_K.gather(1, group_n_K)
+        told_n = info.mutual_information(torch.stack([1 - same_n_K, same_n_K], 2).log(), belief.log_weights_K)
+        return told_n * apart_n_K.any(1)
 
     return chunked(work, len(belief), 160 * belief.n_draws, belief.device)
 
