@@ -45,7 +45,7 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
         found, _ = aligned(found, ids, "costs", more=True)
     elif index_of(found) is not None:
         found = np.array(beside(found, ids, "costs", or_none(ids), listed=True, what="points")[0])
-    cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64)
+    cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64, copy=True)
     if cost_N.shape != (len(ids),):
         raise ValueError(f"costs: expected one for each of {len(ids)} points, found shape {tuple(cost_N.shape)}")
     wrong_N = ~(cost_N.isfinite() & (cost_N > 0))

@@ -14,7 +14,7 @@ import torch
 import natsel
 from natsel import memory
 from natsel.capabilities import Capability
-from natsel.conformance.grid import CASES, Case, Pool, crowd, every_case, named
+from natsel.conformance.grid import CASES, MAKERS, Case, Pool, crowd, every_case, named, pool
 from natsel.information.weights.precision import Precision
 from natsel.objectives import EIG, Argument, Entropy, ExpectedEntropy, offers
 from natsel.search import ForwardBackward, Greedy, TopK
@@ -376,31 +376,38 @@ def tensors_of(belief: natsel.Belief) -> dict[str, torch.Tensor]:
 
 @every_case
 def test_inputs_are_left_alone(case, device):
-    """Bit by bit, also where natsel shares memory with the caller's arrays, and where those cannot be written to."""
+    """Bit by bit: the belief, known labels, and ids not to pick."""
     pool = case.pool(weighted=True).certain()
-    for name in case.kind.points:
-        if name in pool.arrays and name != "treatment_N":
-            pool.arrays[name] = pool.arrays[name] + 1e-6  # probabilities off by rounding, which natsel puts right
-    labels_N, excluded = torch.from_numpy(pool.labels_N.copy()), np.array([0])
+    belief, labels_N, excluded = pool.belief(device), torch.from_numpy(pool.labels_N.copy()), np.array([0])
     known = {"labels": labels_N} if Argument.LABELS in case.facts.needs else {}
-    tensors = pool.tensors(device)
-    shared = {name: values.copy() for name, values in pool.arrays.items()}
-    locked = {name: values.copy() for name, values in pool.arrays.items()}
-    for values in locked.values():
-        values.flags.writeable = False
-    for given in (tensors, shared, locked):
-        belief = case.kind(**given)
-        fields = {name: values.clone() for name, values in tensors_of(belief).items()}
-        case.score(pool, belief, **known)
-        case.select(pool, belief=belief, exclude=excluded, **known).explain()
-        case.select(pool, belief=belief[1:], **(known and {"labels": labels_N[1:]}))
-        for name, values in given.items():
-            now = values.cpu().numpy() if isinstance(values, torch.Tensor) else values
-            assert now.tobytes() == pool.arrays[name].tobytes(), f"{name} was written to"
-        for name, values in tensors_of(belief).items():
-            assert torch.equal(fields[name], values), f"the belief's {name} was written to"
+    fields = {name: values.clone() for name, values in tensors_of(belief).items()}
+    case.score(pool, belief, **known)
+    case.select(pool, belief=belief, exclude=excluded, **known).explain()
+    case.select(pool, belief=belief[1:], **(known and {"labels": labels_N[1:]}))
+    for name, values in tensors_of(belief).items():
+        assert torch.equal(fields[name], values), f"the belief's {name} was written to"
     assert labels_N.tolist() == pool.labels_N.tolist()
     assert excluded.tolist() == [0]
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-6])  # by which probabilities may be off, and which natsel puts right
+@pytest.mark.parametrize("kind", MAKERS)
+def test_arrays_are_left_alone_and_may_be_overwritten_afterwards(kind, rounding):
+    """Bit by bit, also those that cannot be written to; what becomes of the others changes no belief."""
+    arrays = pool(kind, weighted=True).certain().arrays
+    arrays |= {name: arrays[name] + rounding for name in arrays.keys() & {*kind.points} - {"treatment_N"}}
+    locked, shared = ({name: values.copy() for name, values in arrays.items()} for _ in range(2))
+    for values in locked.values():
+        values.flags.writeable = False
+    for given in (locked, shared, {name: torch.tensor(values) for name, values in arrays.items()}):
+        belief = kind(**given)
+        fields = {name: values.clone() for name, values in tensors_of(belief).items()}
+        for name, values in given.items():
+            assert np.asarray(values).tobytes() == arrays[name].tobytes(), f"{name} was written to"
+            if given is not locked:
+                values[...] = 1
+        for name, values in tensors_of(belief).items():
+            assert torch.equal(fields[name], values), f"{name} is still the caller's: keep a copy"
 
 
 def arithmetic() -> list[Case]:

@@ -4,6 +4,7 @@ Also which points of the grid are refused, and whether the refusals help.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 import natsel
 from natsel.beliefs import Belief, Targets
-from natsel.beliefs.base import kinds
+from natsel.beliefs.base import NoView, kinds
 from natsel.capabilities import Capability, draws_again
 from natsel.choose.methods import METHODS, Method, missing, resolve
 from natsel.conformance.grid import (
@@ -264,6 +265,19 @@ def test_targets_and_given_can_change_the_picks_or_are_refused(case, argument):
         if len(changed) > 1:
             return
     pytest.fail(f"other {name} gave the same picks in eight pools: {changed}")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_given_nothing_or_a_point_that_tells_nothing_changes_nothing(kind):
+    for objective in OBJECTIVES:
+        case, found = Case(Method(default(objective), natsel.TopK()), kind), routes(objective, kind)
+        if Argument.GIVEN in case.facts.needs or not any(Argument.GIVEN in one.reading.facts.accepts for one in found):
+            continue
+        pool, known = case.pool(), case.pool().certain().belief()
+        scores_N = case.score(pool)
+        assert torch.equal(case.score(pool, given=known[:0]), scores_N)
+        with suppress(NoView):  # what is certain may have no noise, in units of which features are measured
+            torch.testing.assert_close(case.score(pool, given=known[:1]), scores_N, rtol=1e-9, atol=1e-12)
 
 
 # Which pairs are legal.

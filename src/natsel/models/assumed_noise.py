@@ -61,7 +61,7 @@ class AssumedNoise:
         if not isinstance(found, GaussianSamples):
             raise ValueError(f"model: expected draws of numbers, found {type(found).__name__}; leave the noise out")
         variance_N_K = full_like(found.mean_N_K, self.variance)
-        return GaussianSamples(found.mean_N_K, variance_N_K, found.log_weights_K, found.draws_id, found.ids)
+        return GaussianSamples._own(found.mean_N_K, variance_N_K, found.log_weights_K, found.draws_id, found.ids)
 
     def predictive(self, inputs: Any, *, progress: Progress | None = None) -> Belief:
         """What the model expects, with the noise that it has found itself."""

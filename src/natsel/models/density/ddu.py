@@ -140,7 +140,7 @@ class DDU:
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
         parts = list(self._in_parts(module, inputs, density.log_density, progress))
-        belief = FeatureDensity(
+        belief = FeatureDensity._own(
             torch.cat([log_density_n for log_density_n, _ in parts]),
             torch.cat([logits_n_C for _, logits_n_C in parts]),
             self.temperature,

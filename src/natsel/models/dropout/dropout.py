@@ -194,7 +194,7 @@ class Dropout:
         )
         if classes:
             refuse_one_output(outputs_n_K_C)
-            belief: Belief = CategoricalSamples(outputs_n_K_C, draws_id=name)
+            belief: Belief = CategoricalSamples._own(outputs_n_K_C, draws_id=name)
         else:
             belief = self.outputs.belief(outputs_n_K_C, name)
         return belief if part.start == 0 else belief.with_ids(torch.arange(part.start, part.stop))

@@ -212,8 +212,8 @@ class Sklearn:
         log_weights_K: Any = None if weights_K is None else torch.from_numpy(weights_K / weights_K.sum()).log()
         if self.regression:
             variance = torch.full((), self._variance, dtype=torch.float64)
-            return GaussianSamples(predictions, variance, log_weights_K, draws_id=self._draws_id)
-        return CategoricalSamples(predictions, log_weights_K, draws_id=self._draws_id)
+            return GaussianSamples._own(predictions, variance, log_weights_K, draws_id=self._draws_id)
+        return CategoricalSamples._own(predictions, log_weights_K, draws_id=self._draws_id)
 
     def _as_fitted(self, inputs: Any) -> Any:
         """Inputs in the form of those of the fit; refused where they have other columns."""

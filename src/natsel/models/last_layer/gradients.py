@@ -138,7 +138,7 @@ class Gradients:
                 f"labels: found {found}; Gradients(labels='true') takes a label for each input, others none"
             )
         rows_N_R_P = self._rows(module, inputs, self.labels if labels is None else labels, progress)
-        belief = FisherRows(rows_N_R_P, self.precision, draws_id=self._name)
+        belief = FisherRows._own(rows_N_R_P, self.precision, draws_id=self._name)
         belief._set(warnings=self.warnings)
         return belief
 

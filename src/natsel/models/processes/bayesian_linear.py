@@ -89,7 +89,7 @@ class BayesianLinear:
             return found
 
         features_N_D = chunked(work, len(inputs), 32 * len(self.mean_D), torch.device("cpu"))
-        return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
+        return GaussianFeatures._own(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
 
     def predictive(self, inputs: Any) -> GaussianSamples:
         """What labels are expected: one Gaussian per input, posterior variance and noise together."""

@@ -120,7 +120,7 @@ class GaussianProcess(JointProcess):
         features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
         draws_id = self._draws_id(rows_N)
         if self.regression:
-            return GaussianFeatures(features_N_D, noise_N, draws_id, mean=mean_N)
+            return GaussianFeatures._own(features_N_D, noise_N, draws_id, mean=mean_N)
         logsigmoid = torch.nn.functional.logsigmoid
         return self._two_classes(mean_N, features_N_D, logsigmoid, 48, draws_id)
 

@@ -138,7 +138,7 @@ class GPyTorch(JointProcess):
         features_N_D = pivoted_cholesky(variance_N, lambda i, j: covariance_N_N[i][:, j], _TOLERANCE * noise)
         draws_id = self._draws_id(rows_N_D)
         if self.regression:
-            return GaussianFeatures(features_N_D, noise, draws_id, mean=mean_N)
+            return GaussianFeatures._own(features_N_D, noise, draws_id, mean=mean_N)
         return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, draws_id)
 
     def _noise(self) -> float:

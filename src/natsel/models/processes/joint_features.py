@@ -164,4 +164,4 @@ class JointProcess(ABC):
             return log_link(torch.stack([-latent_n_K, latent_n_K], 2)).float()
 
         log_probs_N_K_C = chunked(work, len(mean_N), bytes_per_draw * self.draws, torch.device("cpu"))
-        return CategoricalSamples(log_probs_N_K_C, draws_id=name)
+        return CategoricalSamples._own(log_probs_N_K_C, draws_id=name)
