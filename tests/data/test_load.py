@@ -93,10 +93,9 @@ def test_an_absent_file_is_named_with_the_places_looked_in(tmp_path, monkeypatch
     monkeypatch.setenv("NATSEL_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("NATSEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    places = data_folders()
-    assert places[0] == tmp_path / "mine"
-    assert places[1] == tmp_path.parent / "shared" / "data"
-    assert places[-1] == tmp_path / "cache" / "data"
+    assert data_folders() == (tmp_path / "mine", tmp_path / "cache" / "data")
+    monkeypatch.delenv("NATSEL_DATA")
+    assert data_folders() == (tmp_path / "cache" / "data",)
     assert cache_folder() == tmp_path / "cache"
 
 
