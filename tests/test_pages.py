@@ -138,7 +138,7 @@ def _empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page_runs_and_prints_what_it_says(page):
     for package in {*imported_by(page), *filter(None, [NEEDS.get(page.name)])}:
-        pytest.importorskip(package, reason=f"the page {page.name} needs the package {package}")
+        pytest.importorskip(package, reason=f"needs the package {package}")
     names = set(natsel.methods())
     if any(block.text.startswith(">>>") for block in blocks(page)):
         flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -74,7 +74,7 @@ def human_labels(
 
 def _path(folder: str | Path | None) -> Path:
     remedy = (
-        "make it with the arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators [50000, 3],"
-        " aggregate and worst [50000] of github.com/UCSC-REAL/cifar-10-100n"
+        "make it with the arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators"
+        " [50000, 3], aggregate and worst [50000] of github.com/UCSC-REAL/cifar-10-100n"
     )
     return find("cifar10", (_FILE,), folder, remedy)
