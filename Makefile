@@ -45,6 +45,12 @@ test: $(READY) cpu-torch
 	echo "The tests that read the data sets in $$NATSEL_DATA"; \
 	$(PYTEST) -m "not slow and needs_data" $$(grep -rl --include='*.py' mark.needs_data tests) && exit $$without
 
+# The default tests as other processors would round: products of matrices that add in another order, and kernels without
+# vector instructions (docs/numbers.md).
+test-portable: $(READY)
+	@$(EMPTY_CACHE); env -u NATSEL_DATA PYTHONPATH=tests $(PYTEST) -p other_processor; other=$$?; \
+	env -u NATSEL_DATA ATEN_CPU_CAPABILITY=default $(PYTEST) && exit $$other
+
 slow: $(READY)
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=many
 
