@@ -25,9 +25,10 @@ class OtherProcessor(TorchDispatchMode):
         place = FIRST.get(operator.overloadpacket)
         if place is not None:
             left, right = args[place : place + 2]
-            order = order_of(left.shape, right.shape).to(left.device)
-            there = left.index_select(-1, order), right.index_select(-2, order)
-            args = (*args[:place], *there, *args[place + 2 :])
+            if left.shape[-1] == right.shape[-2]:  # else torch refuses the product, in its own words
+                order = order_of(left.shape, right.shape).to(left.device)
+                there = left.index_select(-1, order), right.index_select(-2, order)
+                args = (*args[:place], *there, *args[place + 2 :])
         return operator(*args, **(kwargs or {}))
 
 

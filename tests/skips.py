@@ -64,8 +64,11 @@ def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def by_reason(reports: list[pytest.TestReport | pytest.CollectReport]) -> list[str]:
-    """A line for each reason, the most frequent first."""
-    counted = Counter(map(reason_of, reports))
+    """A line for each reason, the most frequent first; one for all data sets together."""
+    sets = sorted(
+        {name for each in map(reason_of, reports) if DATA in each for name in each.split(DATA)[1].split(", ")}
+    )
+    counted = Counter(DATA + ", ".join(sets) if DATA in reason else reason for reason in map(reason_of, reports))
     return [f"{count:5} {reason}" for reason, count in sorted(counted.items(), key=lambda one: (-one[1], one[0]))]
 
 
