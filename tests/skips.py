@@ -65,10 +65,10 @@ def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 def by_reason(reports: list[pytest.TestReport | pytest.CollectReport]) -> list[str]:
     """A line for each reason, the most frequent first; one for all data sets together."""
-    sets = sorted(
-        {name for each in map(reason_of, reports) if DATA in each for name in each.split(DATA)[1].split(", ")}
-    )
-    counted = Counter(DATA + ", ".join(sets) if DATA in reason else reason for reason in map(reason_of, reports))
+    reasons = [reason_of(report) for report in reports]
+    sets = {name for reason in reasons if reason.startswith(DATA) for name in reason.removeprefix(DATA).split(", ")}
+    together = DATA + ", ".join(sorted(sets))
+    counted = Counter(together if reason.startswith(DATA) else reason for reason in reasons)
     return [f"{count:5} {reason}" for reason, count in sorted(counted.items(), key=lambda one: (-one[1], one[0]))]
 
 

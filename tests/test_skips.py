@@ -72,7 +72,9 @@ def test_a_run_says_why_tests_were_skipped_and_fails_for_reasons_of_their_own(tm
     said, _, counted = done.stdout.partition("skipped, by reason")
     assert done.returncode == 1, said + done.stderr
     assert "2 passed, 5 skipped, 1 deselected" in counted
-    assert ["2", "needs", "the", "data", "set", "mnist"] in [line.split() for line in counted.splitlines()]
+    assert ["3", "needs", "the", "data", "set", "mnist,", "reg-fried"] in [
+        line.split() for line in counted.splitlines()
+    ]
     assert ["1", "needs", "strace"] in [line.split() for line in counted.splitlines()]
     wrong = [line.partition("::")[2] for line in counted.splitlines() if line.startswith("FAILED")]
     assert [line.split(" - ")[0] for line in wrong] == ["test_marked_and_impatient", "test_skips_itself", "test_whim"]

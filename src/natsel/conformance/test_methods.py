@@ -425,11 +425,10 @@ def test_threads_change_nothing(case):
 @cases_where(lambda case: torch.cuda.is_available() or case is CASES[0])
 def test_devices_agree(case):
     """The same picks as on the CPU."""
-    device = "cuda"
     pool = case.pool(weighted=True)
-    here, there = pool.belief(), pool.belief().to(device)
-    assert there.device.type == device
+    here, there = pool.belief(), pool.belief().to("cuda")
+    assert there.device.type == "cuda"
     torch.testing.assert_close(case.score(pool, there).cpu(), case.score(pool, here), rtol=1e-9, atol=1e-12)
     same(case.select(pool, belief=there), case.select(pool, belief=here), rtol=1e-9)
-    small, large = pool.belief(dtype=torch.float32), pool.belief(device, torch.float32)
+    small, large = pool.belief(dtype=torch.float32), pool.belief("cuda", torch.float32)
     assert case.select(pool, belief=large).ids.tolist() == case.select(pool, belief=small).ids.tolist()

@@ -56,12 +56,10 @@ def find(name: str, files: Sequence[str], folder: str | Path | None = None, reme
     natsel.data.folders.AbsentData: name: the file mnist.npz is not on this machine (looked in there); ...
     """
     looked = data_folders(folder)
-    for place in looked:
-        for file in files:
-            if (place / file).is_file():
-                return place / file
-    where = ", ".join(str(place) for place in looked)
+    for path in (place / file for place in looked for file in files):
+        if path.is_file():
+            return path
     raise AbsentData(
-        f"name: the file {' or '.join(files)} is not on this machine (looked in {where}); "
+        f"name: the file {' or '.join(files)} is not on this machine (looked in {', '.join(map(str, looked))}); "
         f"{remedy or f'fetch it with `natsel data get {name}`'}, or set NATSEL_DATA to the folder that holds it"
     )
