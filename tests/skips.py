@@ -16,7 +16,7 @@ REASONS = (
     "needs a machine without an accelerator",
     "needs a POSIX system",
     "needs /proc of Linux",
-    "needs strace",
+    "needs (make|strace)",
     "needs the (package|extra) .+",
     "could not import .+",  # so says pytest.importorskip where no reason is given
     "needs a torch that stacks batch norm",
