@@ -16,7 +16,8 @@ def test_data_are_those_of_the_user_else_those_beside_the_checkout(tmp_path):
     checkout.mkdir(parents=True)
 
     def folder(*arguments, **chosen):
-        environment = {name: value for name, value in os.environ.items() if name != "NATSEL_DATA"} | chosen
+        ours = {"NATSEL_DATA", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"}  # the tests may have been called by make
+        environment = {name: value for name, value in os.environ.items() if name not in ours} | chosen
         show = 'show: ; @echo "<$$NATSEL_DATA>"'
         command = ["make", "-s", "-f", MAKEFILE, "--eval", show, "show", *arguments]
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=True)
