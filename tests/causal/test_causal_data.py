@@ -20,16 +20,8 @@ from natsel.causal import (
     treatment_of,
     with_treatment,
 )
-from natsel.data import AbsentData
 
 GOLDEN = golden("10-causal")
-
-
-def made(maker, *args, **options):
-    try:
-        return maker(*args, **options)
-    except AbsentData as reason:
-        pytest.skip(str(reason))
 
 
 def test_the_synthetic_formula_has_its_golden_values():
@@ -91,8 +83,9 @@ def test_phi_stays_in_the_interval_of_its_digit_and_grows_with_intensity(z, digi
     assert phi.max() <= -2 + 0.4 * (digit + 1) + 1e-12
 
 
+@pytest.mark.needs_data("mnist")
 def test_pictures_of_digits_are_treated_by_their_phi():
-    found = made(causal_mnist, pool=3000, validation=500, test=200, noise=0.0)
+    found = causal_mnist(pool=3000, validation=500, test=200, noise=0.0)
     pool = found.pool
     assert pool.inputs.shape == (3000, 785)
     phi_N, digit_N, t_N = pool.masks["phi"], pool.masks["digit"], treatment_of(pool.inputs)
@@ -109,8 +102,9 @@ def test_pictures_of_digits_are_treated_by_their_phi():
 
 
 @pytest.mark.parametrize("surface", ["B", "stored"])
+@pytest.mark.needs_data("ihdp")
 def test_ihdp_has_its_published_counts_and_effect_on_the_treated(surface):
-    found = made(causal_ihdp, 7, surface)
+    found = causal_ihdp(7, surface)
     parts = (found.pool, found.validation, found.test)
     assert [len(part) for part in parts] == [470, 202, 75]
     inputs = np.concatenate([part.inputs for part in parts])
@@ -128,8 +122,9 @@ def test_ihdp_has_its_published_counts_and_effect_on_the_treated(surface):
     assert found.propensity_N is None
 
 
+@pytest.mark.needs_data("ihdp")
 def test_outcomes_of_ihdp_differ_by_seed_and_stored_ones_end():
-    one, other = made(causal_ihdp, 0), made(causal_ihdp, 1)
+    one, other = causal_ihdp(0), causal_ihdp(1)
     assert one.effect_N.std() != other.effect_N.std()
     with pytest.raises(ValueError, match=r"^seed: expected the number of a stored outcome, 0\.\.49, found 50; choose"):
         causal_ihdp(50, "stored")

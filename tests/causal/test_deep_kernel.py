@@ -9,7 +9,7 @@ import natsel
 from natsel.causal import SLearner, TLearner, causal_synthetic, deep_kernel, pehe, with_treatment
 from natsel.models.networks.spectral_norm import SpectralLinear
 
-gpytorch = pytest.importorskip("gpytorch", reason="the extra gp is not installed")
+gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gp")
 
 DATA = causal_synthetic(200, 10, 50)
 

@@ -16,7 +16,7 @@ from natsel.learning import ActiveLearner
 from natsel.learning.client_names import ClientNames
 from natsel.store import Journal
 
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
 
 
 def learner(store, **changes):

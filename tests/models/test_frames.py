@@ -210,7 +210,7 @@ def test_boosted_trees_read_frames_with_categories_and_gaps(library):
 
 
 def test_frames_of_polars_reach_estimators_and_never_those_that_they_crash():
-    polars = pytest.importorskip("polars", reason="needs polars")
+    polars = pytest.importorskip("polars", reason="needs the package polars")
     frame = polars.from_pandas(FRAME[TYPED])
     model = Sklearn(HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2))
     found = model.fit(Examples(frame, LABELS)).believe(frame).log_probs_N_K_C

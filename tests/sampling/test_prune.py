@@ -258,7 +258,7 @@ def test_scores_do_not_depend_on_the_order_of_examples_for_one_network(digits):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no accelerator")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
 @pytest.mark.parametrize("method", ["el2n", "grand", "grand-last-layer"])
 def test_an_accelerator_gives_the_same_scores(digits, method):
     settings = {"network": network, "training": QUICK, "runs": 1, "at_epoch": 0}

@@ -14,7 +14,7 @@ import torch
 import natsel
 from natsel import memory
 from natsel.capabilities import Capability
-from natsel.conformance.grid import CASES, MAKERS, Case, Pool, crowd, every_case, named, pool
+from natsel.conformance.grid import CASES, MAKERS, Case, Pool, cases_where, crowd, every_case, named, pool
 from natsel.information.weights.precision import Precision
 from natsel.objectives import EIG, Argument, Entropy, ExpectedEntropy, offers
 from natsel.search import ForwardBackward, Greedy, TopK
@@ -50,10 +50,8 @@ def test_excluded_ids_are_never_picked(case, device):
         assert case.select(pool, belief=belief, exclude=nothing).ids.tolist() == first, f"exclude={nothing}"
 
 
-@every_case
+@cases_where(lambda case: case.distinct)
 def test_a_selection_can_be_excluded_and_the_rest_counts(case, device):
-    if not case.distinct:
-        pytest.skip("points are drawn with replacement")
     pool = case.pool()
     belief = pool.belief(device)
     first = case.select(pool, belief=belief)
@@ -64,13 +62,9 @@ def test_a_selection_can_be_excluded_and_the_rest_counts(case, device):
         case.select(pool, rest + 1, belief, exclude=first)
 
 
-@every_case
+@cases_where(lambda case: not (case.facts.pool_wide or case.stochastic))
 def test_excluding_equals_leaving_out(case, device):
-    """Points that may not be picked have no say in what is picked."""
-    if case.facts.pool_wide:
-        pytest.skip("a set is chosen for all points, also for those that may not be picked")
-    if case.stochastic:
-        pytest.skip("noise belongs to the position in the belief")
+    """Points that may not be picked have no say in what is picked; noise belongs to the position in the belief."""
     pool = case.pool()
     allowed = np.arange(len(pool))[1::2] if case.in_order else np.arange(1, len(pool))
     excluding = case.select(pool, belief=pool.belief(device), exclude=set(range(len(pool))) - set(allowed.tolist()))
@@ -79,15 +73,15 @@ def test_excluding_equals_leaving_out(case, device):
     same(excluding, without, rtol=1e-9)
 
 
-@every_case
+def every_point_has_a_say(case):
+    """In how probable a set is among all sets, in where a number that is drawn falls, in how large its cluster is."""
+    search = case.method.search
+    return Capability.KERNEL in search.needs or not case.distinct or isinstance(search, natsel.LargestCluster)
+
+
+@cases_where(lambda case: not every_point_has_a_say(case))
 def test_excluding_what_was_not_wanted_changes_nothing(case, device):
     """Leaving out the worst of the points that were not picked moves no rank, and noise belongs to the position."""
-    if Capability.KERNEL in case.method.search.needs:
-        pytest.skip("every point has a say in how probable a set is among all sets")
-    if not case.distinct:
-        pytest.skip("every point has a say in where a number that is drawn falls")
-    if isinstance(case.method.search, natsel.LargestCluster):
-        pytest.skip("every point has a say in how large its cluster is")
     pool = case.pool()
     belief = pool.belief(device)
     straight = case.select(pool, belief=belief)
@@ -434,16 +428,14 @@ def test_threads_change_nothing(case):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device to compare the CPU with")
-@every_case
-def test_devices_agree(case, device):
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+@cases_where(lambda case: torch.cuda.is_available() or case is CASES[0])
+def test_devices_agree(case):
     """The same picks as on the CPU."""
-    if device == "cpu":
-        pytest.skip("the CPU agrees with itself")
     pool = case.pool(weighted=True)
-    here, there = pool.belief(), pool.belief().to(device)
-    assert there.device.type == device
+    here, there = pool.belief(), pool.belief().to("cuda")
+    assert there.device.type == "cuda"
     torch.testing.assert_close(case.score(pool, there).cpu(), case.score(pool, here), rtol=1e-9, atol=1e-12)
     same(case.select(pool, belief=there), case.select(pool, belief=here), rtol=1e-9)
-    small, large = pool.belief(dtype=torch.float32), pool.belief(device, torch.float32)
+    small, large = pool.belief(dtype=torch.float32), pool.belief("cuda", torch.float32)
     assert case.select(pool, belief=large).ids.tolist() == case.select(pool, belief=small).ids.tolist()
