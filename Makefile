@@ -11,11 +11,22 @@ BENCH_READY := .bench-venv/.ready
 # are in use. No test reads logs.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n 2 -p no:logging --durations=10
 
-.PHONY: help run test slow bench clean cpu-torch
+# Real data lie in the folder that NATSEL_DATA names: where it is not set, the one beside the checkout, if there is one.
+# natsel itself knows no such place.
+ifeq ($(origin NATSEL_DATA),undefined)
+NATSEL_DATA := $(shell cd ../shared/data 2>/dev/null && pwd)
+endif
+export NATSEL_DATA
+
+# What tests make in natsel's cache is gone afterwards, and what a developer has there makes no test pass.
+EMPTY_CACHE := export NATSEL_CACHE="$$(mktemp -d)" && trap 'rm -rf "$$NATSEL_CACHE"' EXIT
+
+.PHONY: help run test test-portable slow bench clean cpu-torch
 
 help:
 	@echo "make run    set up if needed, then show natsel at work"
 	@echo "make test   set up if needed, then lint, types, layers, dependencies and the default tests"
+	@echo "make test-portable  the default tests as other processors would round"
 	@echo "make slow   the tests marked slow, and properties by many more examples"
 	@echo "make bench  natsel against its peers, in an environment of their own"
 	@echo "make clean  remove environments, caches and builds"
@@ -29,7 +40,16 @@ test: $(READY) cpu-torch
 	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/deptry src
-	$(PYTEST)
+	@$(EMPTY_CACHE); if [ -z "$$NATSEL_DATA" ]; then $(PYTEST); exit; fi; \
+	env -u NATSEL_DATA $(PYTEST) -m "not slow and not needs_data"; without=$$?; \
+	echo "The tests that read the data sets in $$NATSEL_DATA"; \
+	$(PYTEST) -m "not slow and needs_data" $$(grep -rl --include='*.py' mark.needs_data tests) && exit $$without
+
+# The default tests as other processors would round: products of matrices that add in another order, and kernels without
+# vector instructions (docs/numbers.md).
+test-portable: $(READY)
+	@$(EMPTY_CACHE); env -u NATSEL_DATA PYTHONPATH=tests $(PYTEST) -p other_processor; other=$$?; \
+	env -u NATSEL_DATA ATEN_CPU_CAPABILITY=default $(PYTEST) && exit $$other
 
 slow: $(READY)
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=many

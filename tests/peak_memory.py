@@ -226,7 +226,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 def available() -> str | None:
     """Why peaks cannot be measured here; None where they can."""
-    return None if os.access("/proc/self/clear_refs", os.W_OK) else "peaks of memory are read from /proc"
+    return None if os.access("/proc/self/clear_refs", os.W_OK) else "needs /proc of Linux"
 
 
 def measured(budget: int, cases: Iterable[str] = ()) -> dict[str, dict[str, Any]]:

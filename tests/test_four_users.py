@@ -10,8 +10,7 @@ import pytest
 
 import fresh_python
 import natsel
-from natsel.containers import open_arrays
-from natsel.data.folders import AbsentData, find
+from natsel.data.load import open_set
 
 
 def commands(*lines):
@@ -29,19 +28,12 @@ def python(folder, text, *arguments, code=0):
     return done.stdout
 
 
-def arrays_of(file, name):
-    try:
-        return open_arrays(find(name, [f"{file}.npz"]))
-    except AbsentData as absent:
-        pytest.skip(str(absent))
-
-
 # A data scientist with a CSV, pandas and boosted trees.
 
 
 def diamonds(path, rows=700):
     """Diamonds as people export them: names of columns, words for categories, gaps, an id of the shop."""
-    arrays = arrays_of("reg_diamonds", "reg-diamonds")
+    arrays = open_set("reg-diamonds")["reg_diamonds"]
     some = np.random.default_rng(0).permutation(len(arrays.read("y")))[:rows]
     numbers, codes, price = (arrays.read(name)[some] for name in ("x", "x_cat", "y"))
     names = [[str(level) for level in arrays.read(key).tolist()] for key in ("cut", "color", "clarity")]
@@ -56,6 +48,7 @@ def diamonds(path, rows=700):
             writer.writerow([f"D{row:05d}", *values, *words, "yes" if price[row] > 2400 else "no"])
 
 
+@pytest.mark.needs_data("reg-diamonds")
 def test_a_data_scientist_with_a_csv_and_boosted_trees(tmp_path):
     pytest.importorskip("pandas")
     pytest.importorskip("lightgbm")
@@ -178,8 +171,9 @@ def test_an_engineer_with_pictures_and_a_loop_of_her_own(tmp_path):
 # A person with texts.
 
 
+@pytest.mark.needs_data("trec")
 def test_a_person_with_texts(tmp_path):
-    arrays = arrays_of("trec", "trec")
+    arrays = open_set("trec")["trec"]
     texts = arrays.read("text_train").tobytes().decode().split("\n")[:400]
     kinds = np.array(arrays.read("classes").tolist())[arrays.read("y_train")[:400]]
     with (tmp_path / "questions.csv").open("w", newline="") as stream:

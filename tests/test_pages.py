@@ -4,7 +4,8 @@ README.md and every page of the docs with code are run. Blocks marked `python` r
 in an empty folder. Blocks marked `console` hold commands of natsel, one per line, which run there too. Commands that
 are slow, need the network or are not of natsel go into blocks marked `sh`. What Python prints is shown by a block
 marked `text` after it, and compared line by line; what a command prints may be shown so too. Blocks in other languages
-do not run. Pages with `>>>` are doctests.
+do not run. A page that reads a named data set says so in its first lines, as `natsel data get NAME`, and runs where it
+is. Pages with `>>>` are doctests.
 """
 
 import ast
@@ -16,7 +17,7 @@ import sys
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -119,6 +120,17 @@ def has_code(page):
 PAGES = [page for page in (ROOT / "README.md", *sorted(DOCS.rglob("*.md"))) if has_code(page)]
 
 
+def sets_read_by(page):
+    """The data sets that a page says in its first lines it reads, and how to get them."""
+    first = "\n".join(page.read_text(encoding="utf-8").splitlines()[:8])
+    return [name for names in re.findall(r"`natsel data get ([a-z0-9 -]+)`", first) for name in names.split()]
+
+
+def as_case(page):
+    marks = [pytest.mark.needs_data(*names)] if (names := sets_read_by(page)) else []
+    return pytest.param(page, marks=marks, id=page.relative_to(ROOT).as_posix())
+
+
 def imported_by(page):
     """The packages that the code of a page imports."""
     for block in blocks(page):
@@ -135,10 +147,10 @@ def _empty_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", [as_case(page) for page in PAGES])
 def test_page_runs_and_prints_what_it_says(page):
     for package in {*imported_by(page), *filter(None, [NEEDS.get(page.name)])}:
-        pytest.importorskip(package, reason=f"the page {page.name} needs the package {package}")
+        pytest.importorskip(package, reason=f"needs the package {package}")
     names = set(natsel.methods())
     if any(block.text.startswith(">>>") for block in blocks(page)):
         flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -235,6 +247,12 @@ def test_sound_page_runs_and_leaves_nothing_behind(capsys):
     assert "page" not in sys.modules
     assert capsys.readouterr().out == ""
     assert sorted(imported_by(Path("page.md"))) == ["dataclasses", "natsel", "natsel"]
+
+
+def test_pages_that_read_a_data_set_carry_the_marker():
+    says = SimpleNamespace(read_text=lambda encoding: "# A page\n\nGet MNIST first: `natsel data get mnist trec`.\n")
+    assert sets_read_by(says) == ["mnist", "trec"]
+    assert not as_case(DOCS / "data.md").marks  # how to fetch a set stands further down
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def python(tmp_path_factory):
     """The interpreter of an environment with natsel from its wheel; what natsel needs is taken from where it is."""
     for package in ("hatchling", "pip"):
         if importlib.util.find_spec(package) is None:
-            pytest.skip(f"needs {package}")
+            pytest.skip(f"needs the package {package}")
     folder = tmp_path_factory.mktemp("wheel")
     call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     wheel = next(folder.glob("*.whl"))

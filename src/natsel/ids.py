@@ -74,12 +74,12 @@ def ids_for(ids: Any, count: int, name: str = "ids") -> IdArray:
     return column.copy()  # checked once, so nobody may change them afterwards
 
 
-def refuse_repeats(ids: IdArray, name: str = "ids") -> None:
-    """Raise a ValueError where an id is there twice.
+def refuse_repeats(ids: IdArray, name: str = "ids", first: int | None = None) -> None:
+    """Raise a ValueError where an id is there twice; it names the rows where the number of the `first` is given.
 
-    >>> refuse_repeats(as_ids(["a", "b", "a"]))
+    >>> refuse_repeats(as_ids(["a", "b", "a"]), first=1)
     Traceback (most recent call last):
-    ValueError: ids: 'a' appears twice; give every point an id of its own
+    ValueError: ids: 'a' appears twice (rows 1 and 3); give every point an id of its own
     """
     if ids.dtype.kind == "i":
         ranked = np.sort(ids)
@@ -88,7 +88,9 @@ def refuse_repeats(ids: IdArray, name: str = "ids") -> None:
         keys = keys_of(ids)
         twice = [] if len(set(keys)) == len(keys) else [key for key, count in Counter(keys).items() if count > 1]
     if len(twice):
-        raise ValueError(f"{name}: {twice[0]!r} appears twice; give every point an id of its own")
+        rows = [] if first is None else [row for row, key in enumerate(keys_of(ids), first) if key == twice[0]]
+        where = f" (rows {rows[0]} and {rows[1]})" if rows else ""
+        raise ValueError(f"{name}: {twice[0]!r} appears twice{where}; give every point an id of its own")
 
 
 def are_among(ids: IdArray, others: IdArray) -> IdArray:

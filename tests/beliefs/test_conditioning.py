@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import natsel
 from golden_values import golden, logs, random_draws
 from natsel import CategoricalSamples, GaussianFeatures, GaussianSamples
+from natsel.beliefs import Targets
 from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw, collapse, perplexity, surprise
 from natsel.information import information_gain, log_mean, mutual_information
 from natsel.information import surprise as label_surprise
@@ -413,3 +414,27 @@ def test_exact_inference_makes_online_and_retrained_the_same():
     retrained = prior.condition(range(20), values)
     close(online.mean_N, retrained.mean_N, 1e-12)
     close(online.features_N_D.square().sum(1), retrained.features_N_D.square().sum(1), 1e-12)
+
+
+def test_labels_that_have_ids_go_by_them():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    means = [[0.0, 2.0], [1.0, -1.0], [3.0, 0.5]]
+    for belief in (
+        GaussianSamples(means, 1.0, ids=["a", "b", "c"]),
+        GaussianFeatures(means, 1.0, ids=["a", "b", "c"]),
+        CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.2, 0.8]], [[0.6, 0.4]]], ids=["a", "b", "c"]),
+    ):
+        wanted = belief.condition([0, 2], [0, 1])
+        for labels in (pandas.Series([1, 0], index=["c", "a"]), {"c": 1, "a": 0}):
+            found = belief.condition([0, 2], labels)
+            for name in (*found.points, *found.draws):
+                assert torch.equal(getattr(found, name), getattr(wanted, name))
+            with pytest.raises(ValueError, match=r"labels: id 'c' .* is not among the points"):
+                belief.condition([0, 1], labels)
+        targets = Targets(belief, labels=pandas.Series([1, 0, 1], index=["c", "a", "b"]))
+        assert targets.labels_M.tolist() == [0, 1, 1]
+        unnamed = Targets(belief.with_ids([0, 1, 2]), labels=pandas.Series([1, 0, 1], index=[7, 9, 5]))
+        assert unnamed.labels_M.tolist() == [1, 0, 1]
+        mixed = pandas.Series([1, 0, 1], index=["c", "a", "b"])
+        found, alike = (natsel.evaluate_uncertainty(belief, labels).metrics for labels in (mixed, [0, 1, 1]))
+        assert dict(found) == dict(alike)

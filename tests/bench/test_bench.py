@@ -219,7 +219,7 @@ def test_settings_that_a_measurement_does_not_know_are_refused() -> None:
         published_arithmetic.measure("bold")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without an accelerator")
 def test_without_an_accelerator_its_measurement_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "Workers", Here)
     with pytest.raises(SystemExit, match=r"^accelerator: no CUDA device was found"):
@@ -227,7 +227,7 @@ def test_without_an_accelerator_its_measurement_says_so(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow  # a process more: by default the test of threads starts one
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without an accelerator")
 def test_what_a_measurement_refuses_in_its_process_is_said_here() -> None:
     with pytest.raises(workers.Failed, match=r"^accelerator: no CUDA device was found"):
         bench.measure("accelerator")

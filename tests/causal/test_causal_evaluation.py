@@ -80,7 +80,7 @@ def test_overlap_of_points_by_hand():
 
 
 def test_overlap_of_one_arm_or_of_points_elsewhere_is_unknown():
-    found = overlap_of([[9.0, 1.0], [8.0, 1.0]], [0.5, 0.5])
+    found = overlap_of([[9.0, 1.0], [8.0, 1.0]], [0.5, 0.5], treatment=-1)
     assert math.isnan(found.distance)
     assert math.isnan(found.entropy)
 
@@ -115,10 +115,16 @@ def test_points_without_overlap_are_marked_and_told():
         (lambda: pehe([], []), r"effect_N: expected one number per point, found shape \(0,\); pass"),
         (lambda: ate_error([np.nan], [1.0]), "effect_N: found NaN or infinity; look for"),
         (lambda: pehe([1.0], [1.0], outcome_scale=0), "outcome_scale: expected a deviation above 0, found 0;"),
-        (lambda: overlap_of([[1.0, 0.0]], [1.5]), "propensity_N: expected probabilities from 0 to 1, found others;"),
+        (
+            lambda: overlap_of([[1.0, 0.0]], [1.5], treatment=-1),
+            "propensity_N: expected probabilities from 0 to 1, found others;",
+        ),
         (lambda: overlap_of([[1.0, 0.0]], [0.5], bins=1), "support: expected"),
-        (lambda: overlap_of([[np.nan, 0], [1, 1]], [0.2, 0.5]), "inputs: found NaN or infinity among the features;"),
-        (lambda: pehe(["a"], [1.0]), "effect_N: expected real numbers, found list of something else; pass one"),
+        (
+            lambda: overlap_of([[np.nan, 0], [1, 1]], [0.2, 0.5], treatment=-1),
+            "inputs: found NaN or infinity among the features;",
+        ),
+        (lambda: pehe(["a"], [1.0]), "effect_N: expected real numbers, found a list without them; pass one"),
         (lambda: pehe([1j], [1.0]), "effect_N: expected real numbers"),
         (lambda: pehe(BELIEF, [1.0]), "effect_N: expected real numbers, .*; pass belief.effect_N"),
         (lambda: pehe([1.0], [1.0], outcome_scale="a"), "outcome_scale: expected a deviation above 0, found a;"),

@@ -13,9 +13,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import natsel
-from natsel.causal import Propensity, SLearner, TLearner, tarnet, two_arm_kernel
+from natsel.causal import Propensity, SLearner, TLearner, tarnet, two_arm_kernel, with_treatment
 from natsel.causal.arms import both_arms, covariates_of
 from natsel.data import Examples
+from natsel.data.frames import NamedColumns
 from natsel.models import AssumedNoise, Deterministic, Ensemble, GaussianProcess, Sklearn, Training
 from natsel.models.adapter import ModelAdapter
 from natsel.models.consistency import check_consistent
@@ -26,7 +27,7 @@ def made(count=60, seed=0):
     x_N_2 = rng.normal(size=(count, 2))
     treatment_N = (rng.random(count) < 1 / (1 + np.exp(-x_N_2[:, 0]))).astype(float)
     outcome_N = x_N_2[:, 1] + treatment_N * (2 + x_N_2[:, 0]) + 0.1 * rng.normal(size=count)
-    return Examples(np.column_stack([x_N_2, treatment_N]), outcome_N)
+    return Examples(with_treatment(x_N_2, treatment_N), outcome_N)
 
 
 LABELLED, POINTS = made(), made(12, seed=1).inputs
@@ -36,7 +37,7 @@ NETWORKS = Ensemble(tarnet(2, hidden=16), members=4, training=Training(max_epoch
 
 def at(arm):
     """The points as if all had received this treatment."""
-    return np.column_stack([POINTS[:, :-1], np.full(len(POINTS), arm)])
+    return NamedColumns(np.column_stack([POINTS[:, :-1], np.full(len(POINTS), arm)]), POINTS.names)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_missing_arm_is_for_one_model_only():
     treated = LABELLED[np.flatnonzero(LABELLED.inputs[:, -1] == 1)]
     belief = SLearner(RandomForestRegressor(10)).fit(treated).believe(POINTS)
     assert belief.effect_N.tolist() == [0.0] * 12
-    with pytest.raises(ValueError, match=r"none of 3 examples has the treatment 0.*label at least one point of each"):
+    with pytest.raises(ValueError, match=r"none of 3 examples has the treatment 0.*tell the outcome of one that has"):
         TLearner(RandomForestRegressor(10)).fit(treated[:3])
 
 
@@ -226,7 +227,7 @@ def test_data_frames_keep_their_types(library):
     table = frames.DataFrame({"a": LABELLED.inputs[:, 0], "b": LABELLED.inputs[:, 1], "t": LABELLED.inputs[:, 2]})
     forest, rows = RandomForestRegressor(10), Examples(table, LABELLED.labels)
     for make in (SLearner, TLearner):
-        found = make(forest).fit(rows).believe(rows.inputs[:5])
+        found = make(forest, treatment="t").fit(rows).believe(rows.inputs[:5])
         expected = make(forest).fit(LABELLED).believe(LABELLED.inputs[:5])
         torch.testing.assert_close(found.effect_N, expected.effect_N)
 
@@ -241,7 +242,10 @@ def test_data_frames_keep_their_types(library):
         (lambda: Propensity()(POINTS), "call fit with all inputs"),
         (lambda: Propensity().fit(at(1)), "treatment: all 12 points received 1"),
         (lambda: Propensity(Ridge()).fit(POINTS), "classifier: expected one that gives probabilities, found Ridge"),
-        (lambda: SLearner(Ridge()).fit(Examples(POINTS[:, :2], np.zeros(12))), "treatment: expected 0 or 1"),
+        (
+            lambda: SLearner(Ridge(), treatment=-1).fit(Examples(POINTS[:, :2], np.zeros(12))),
+            "treatment: expected 0 or 1",
+        ),
         (
             lambda: SLearner(Deterministic(tarnet(2, 4), Training(max_epochs=1))).fit(LABELLED).believe(POINTS),
             "two draws",
@@ -252,8 +256,8 @@ def test_data_frames_keep_their_types(library):
             lambda: TLearner(make_pipeline(PolynomialFeatures(1), PROCESS)),
             "model: .* takes the last column for the treatment",
         ),
-        (lambda: TLearner(Ridge()).fit((POINTS, np.zeros(12))), "labelled: expected natsel.Examples, found tuple"),
-        (lambda: SLearner(Ridge()).fit((POINTS, np.zeros(12))), "labelled: expected natsel.Examples, found tuple"),
+        (lambda: TLearner(Ridge()).fit(POINTS), r"labelled: expected natsel.Examples or a pair \(inputs, labels\)"),
+        (lambda: SLearner(Ridge()).fit(POINTS), r"labelled: expected natsel.Examples or a pair \(inputs, labels\)"),
         (lambda: two_arm_kernel(shared="a"), "shared: expected a number, found str"),
         (lambda: two_arm_kernel("a"), "length_scale, scale: expected numbers above 0, found a"),
         (lambda: two_arm_kernel([1.0] * 3)(POINTS), "length_scale: expected one for each of 2 covariates, found 3"),

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 import natsel
-from natsel.causal import SLearner, TLearner, causal_synthetic, deep_kernel, pehe
+from natsel.causal import SLearner, TLearner, causal_synthetic, deep_kernel, pehe, with_treatment
 from natsel.models.networks.spectral_norm import SpectralLinear
 
-gpytorch = pytest.importorskip("gpytorch", reason="the extra gp is not installed")
+gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gp")
 
 DATA = causal_synthetic(200, 10, 50)
 
@@ -27,7 +27,7 @@ def test_effects_are_learnt_and_far_from_labels_nothing_is_known(model):
     belief = model.believe(DATA.test.inputs)
     assert isinstance(belief, natsel.GaussianPotentialOutcomes)
     assert pehe(belief.effect_N, DATA.effect_N) < 0.75 * pehe(np.full(50, DATA.effect_N.mean()), DATA.effect_N)
-    near, far = (model.believe([[x, 0.0], [x, 1.0]]).arm_moments() for x in (0.0, 40.0))
+    near, far = (model.believe(with_treatment([x, x], [0, 1])).arm_moments() for x in (0.0, 40.0))
     prior = model.model.process.kernel.outputscale.item() * np.asarray(DATA.pool.labels).var()
     assert float(near.received_N.max()) < 0.3 * prior
     np.testing.assert_allclose(far.received_N, prior, rtol=0.02)
@@ -60,7 +60,7 @@ def test_units_of_inputs_and_outcomes_do_not_matter():
     other_N_D = covariates_N_D * [100.0, 1.0] + [7.0, 0.0]
     labels_N = np.asarray(DATA.pool.labels[:60], dtype=np.float64)
     first, second = (  # a few steps: over hundreds, training makes much of the last digit
-        SLearner(deep_kernel(inducing=20, steps=5)).fit(natsel.Examples(rows, labels)).believe(rows)
+        SLearner(deep_kernel(inducing=20, steps=5), treatment=-1).fit(natsel.Examples(rows, labels)).believe(rows)
         for rows, labels in ((covariates_N_D, labels_N), (other_N_D, scale * (labels_N - 50)))
     )
     np.testing.assert_allclose(second.effect_N, scale * first.effect_N, rtol=1e-3)

@@ -265,7 +265,7 @@ def test_points_that_tell_nothing_are_bought_last_and_named():
         ({"costs": [1.0] * 6 + [0.0]}, r"^costs: found 0 for id 6 \(1 such in all\); costs are finite numbers above 0"),
         ({"costs": [1.0] * 6 + [math.inf]}, r"^costs: found inf for id 6 "),
         ({"costs": [math.nan] * 7}, r"^costs: found nan for id 0 \(7 such"),
-        ({"costs": {0: 1.0}}, r"^costs: there is none for id 1 \(6 in all\); give every id a cost"),
+        ({"costs": {0: 1.0}}, r"^costs: id 1, 2, 3, … \(6 in all\) has none; give every id one"),
         ({"costs": ["dear"] * 7}, r"^costs: "),
         ({"budget": 5}, r"^budget: is counted in costs; pass costs= \(--costs\)"),
         ({"costs": [1.0] * 7, "budget": -1}, r"^budget: expected a finite number of at least 0, found -1"),
@@ -343,3 +343,14 @@ def test_scores_that_shortlists_find_are_the_largest_per_cost():
 
 def test_costs_of_ids_that_look_alike():
     assert as_costs({7: 1.0, "7": 2.0}, natsel.ids.as_ids([7, "7"])).tolist() == [1.0, 2.0]
+
+
+def test_costs_of_a_column_go_by_its_index():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    belief = draws().with_ids(list("abcdefg"))
+    cost = {id: float(place + 1) for place, id in enumerate("abcdefg")}
+    wanted = natsel.select("power-bald", belief, k=3, costs=cost)
+    found = natsel.select("power-bald", belief, k=3, costs=pandas.Series(cost)[::-1])
+    assert found.costs.tolist() == wanted.costs.tolist()
+    with pytest.raises(ValueError, match=r"costs: id 'z' \(1 in all\) is not among the points"):
+        natsel.select("bald", belief, k=3, costs=pandas.Series(cost).rename({"a": "z"}))

@@ -88,7 +88,9 @@ def test_bad_requests(tmp_path, refused, preds, labels):
     np.save(tmp_path / "halves.npy", LABELS + 0.5)
     assert "fractions" in refused("evaluate", preds, "--probs", "--labels", tmp_path / "halves.npy")
     np.savez(tmp_path / "ids.npz", labels=LABELS, ids=np.arange(30))
-    assert "no label for id 100" in refused("evaluate", preds, "--probs", "--labels", tmp_path / "ids.npz")
+    assert "id 100, 101, 102, … (30 in all) has none" in refused(
+        "evaluate", preds, "--probs", "--labels", tmp_path / "ids.npz"
+    )
     assert "go together" in refused("evaluate", preds, "--probs", "--held-out", preds)
     natsel.ClassProbabilities.from_probs([[0.5, 0.5]]).save(tmp_path / "one.npz")
     natsel.FeatureDensity([0.0], [[0.0, 1.0]]).save(tmp_path / "other.npz")
@@ -105,3 +107,19 @@ def test_names_of_classes_that_were_forgotten_are_refused(tmp_path, refused, pre
         assert "none is called" in said
     natsel.FeatureDensity([0.0], [[0.0, 1.0]]).save(tmp_path / "density.npz")
     assert "leave --probs (kind) out" in refused("evaluate", tmp_path / "density.npz", "--probs")
+
+
+@pytest.mark.parametrize("header", ["file,label", "stone,kind", "id,label", None])
+def test_labels_by_id_may_have_any_two_names_of_columns(tmp_path, call, preds, labels, header):
+    path = tmp_path / "truth.csv"
+    lines = [f"{100 + row},{LABELS[row]}" for row in range(30)][::-1]
+    path.write_text("\n".join([header, *lines] if header else lines))
+    found = call("evaluate", preds, "--probs", "--labels", path, "--json")
+    assert json.loads(found.out) == json.loads(call("evaluate", preds, "--probs", "--labels", labels, "--json").out)
+
+
+def test_a_first_line_that_names_a_point_is_no_header(tmp_path, preds, refused):
+    (tmp_path / "truth.csv").write_text("100,cat\n")
+    assert "line 1 should hold a class number" in refused(
+        "evaluate", preds, "--probs", "--labels", tmp_path / "truth.csv"
+    )

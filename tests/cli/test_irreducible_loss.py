@@ -86,3 +86,18 @@ def test_bad_input_is_refused_before_work(refused, table, tmp_path, monkeypatch)
     assert "labels: there is no 'sort'" in refused("irreducible-loss", table, *out, "--labels", "sort")
     assert "labels: those of" in refused("irreducible-loss", "diabetes", *out)
     assert not list(tmp_path.glob("il*"))
+
+
+def test_the_columns_of_a_table_are_named(call, refused, table, tmp_path):
+    """No column is taken for the labels by its name, and those that are inputs can be said."""
+    out = ("--out", tmp_path / "il.safetensors", "--ids", "name", "--epochs", 1, "--device", "cpu")
+    usual = tmp_path / "usual.csv"
+    usual.write_text(table.read_text().replace("kind", "label", 1))
+    for command in (("irreducible-loss", usual, *out), ("prune", usual)):
+        assert "labels: the column 'label' is called as labels are" in refused(*command)
+    assert "in the shell --labels and --inputs" in refused("prune", usual)
+    assert "found none in usual.csv" in refused("irreducible-loss", usual, *out, "--labels", "none")
+    assert "no column 'wid'" in refused("irreducible-loss", usual, *out, "--labels", "label", "--inputs", "long,wid")
+    done = call("irreducible-loss", usual, *out, "--labels", "label", "--inputs", "wide")
+    assert done.code == 0, done.err
+    assert "inputs: digits comes with its labels; leave --inputs out" in refused("prune", "digits", "--inputs", "x")

@@ -25,7 +25,8 @@ def flowers(tmp_path):
 
 def test_from_a_table_to_figures(flowers, tmp_path, call, refused, in_process, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = call("run", "--new", "my.toml", "--data", flowers)
+    assert "labels: say which column of flowers.csv" in refused("run", "--new", "my.toml", "--data", flowers)
+    done = call("run", "--new", "my.toml", "--data", flowers, "--labels", "sort")
     assert done.code == 0, done.err
     assert "natsel run my.toml" in done.out
     text = (tmp_path / "my.toml").read_text()
@@ -67,17 +68,17 @@ def test_numbers_texts_and_gaps(tmp_path):
     x = rng.normal(size=(60, 2))
     rows = [f"{a:.3f},{'' if n % 9 == 0 else f'{b:.3f}'},{a + b:.3f}" for n, (a, b) in enumerate(x)]
     (tmp_path / "gaps.csv").write_text("a,b,price\n" + "\n".join(rows) + "\n")
-    recipe, setting = made(tmp_path, new_recipe(tmp_path / "gaps.csv", tmp_path / "made.toml"))
+    recipe, setting = made(tmp_path, new_recipe(tmp_path / "gaps.csv", tmp_path / "made.toml", "price"))
     assert setting.regression
     assert recipe.model["kind"] == "sklearn.ensemble.HistGradientBoostingRegressor"
     assert build_model(recipe, setting).members == 10
     sentences = [f"please play song number {n},play" if n % 2 else f"stop it for {n} hours,stop" for n in range(60)]
     (tmp_path / "texts.csv").write_text("said,intent\n" + "\n".join(sentences) + "\n")
-    recipe, setting = made(tmp_path, new_recipe(tmp_path / "texts.csv", tmp_path / "made.toml"))
+    recipe, setting = made(tmp_path, new_recipe(tmp_path / "texts.csv", tmp_path / "made.toml", "intent"))
     assert (recipe.model["kind"], setting.kind, setting.examples.classes) == ("text", "text", ("play", "stop"))
     counts = [f"{n % 3},place {n},{'north' if n % 3 else 'south'},{n % 40}" for n in range(80)]
     (tmp_path / "counts.csv").write_text("a,place,side,visits\n" + "\n".join(counts) + "\n")
-    text = new_recipe(tmp_path / "counts.csv", tmp_path / "made.toml")
+    text = new_recipe(tmp_path / "counts.csv", tmp_path / "made.toml", "visits")
     recipe, setting = made(tmp_path, text)
     assert recipe.data.regression
     assert recipe.data.inputs == (("a", "side") if find_spec("pandas") else ("a",))

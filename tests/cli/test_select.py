@@ -288,7 +288,7 @@ def test_costs_and_a_budget(tmp_path, call, refused, preds, probs):
         assert [float(row["cost"]) for row in csv.DictReader(file)] == expected.costs[:2].tolist()
     assert "cost" not in call("select", preds, "--probs", "-k", 2).out
     pairs.write_text("id,cost\n100,1\n")
-    assert "has no cost for id 101; give every point one cost as id,cost" in refused(
+    assert "costs in costs.csv: id 101, 102, 103, … (29 in all) has none; give every id one" in refused(
         "select", preds, "--probs", "--costs", pairs
     )
     column.write_text("cheap\n")

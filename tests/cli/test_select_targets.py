@@ -75,7 +75,7 @@ def test_what_is_missing_is_named(refused, preds, aims, tmp_path):
         ("0\none\n", "line 2 should hold a class number, or id,label; found 'one'"),
         ("0.5\n", "line 1 should hold a class number"),
         ("1,2,3\n", "line 1 should hold a class number"),
-        ("100,0\n101,0\n", "no label for id 102"),
+        ("100,0\n101,0\n", "id 102, 103, 104, … (28 in all) has none; give every id one"),
         ("100,0\n1\n", "lines with an id and lines without"),
         ("100,0\n100,1\n", "two labels for id 100"),
         ("0\n1\n", "labels: expected one for each of 30 points"),

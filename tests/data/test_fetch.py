@@ -212,12 +212,14 @@ def as_published(name, arrays):
     }
 
 
-@pytest.mark.parametrize("name", ["sst2", "cola", "clinc150", "uci-yacht"])
+def here(names):
+    """The names of data sets for tests that read each from its files."""
+    return [pytest.param(name, marks=pytest.mark.needs_data(name)) for name in names]
+
+
+@pytest.mark.parametrize("name", here(["sst2", "cola", "clinc150", "uci-yacht"]))
 def test_whole_sets_come_back_with_the_digest_of_the_table(name, site, tmp_path):
-    try:
-        (arrays,) = open_set(name).values()
-    except AbsentData as reason:
-        pytest.skip(str(reason))
+    (arrays,) = open_set(name).values()
     site.files = as_published(name, arrays)
     fetch(name, url=site.url, folder=tmp_path)
     assert is_as_published(name, tmp_path)
@@ -348,11 +350,9 @@ def test_the_table_of_origins_is_whole():
 LARGE = [name for name in STORED if name.startswith("reg-") or name.endswith("mnist") or name in ("fashion", "cifar10")]
 
 
-@pytest.mark.parametrize("name", [name for name in STORED if name not in LARGE])
+@pytest.mark.parametrize("name", here(name for name in STORED if name not in LARGE))
 def test_what_is_on_this_machine_is_what_the_table_says(name):
     entry = catalogue()[name]
-    if entry.paths is None:
-        pytest.skip(f"{name} is not on this machine")
     for file, arrays in entry.origin.files.items():
         opened = open_set(name)[file]
         for key, said in arrays.items():
@@ -365,8 +365,6 @@ def test_what_is_on_this_machine_is_what_the_table_says(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", here(LARGE))
 def test_what_is_large_is_as_published_too(name):
-    if catalogue()[name].paths is None:
-        pytest.skip(f"{name} is not on this machine")
     assert is_as_published(name)

@@ -31,7 +31,7 @@ def mixed():
 
 
 def with_polars(frame):
-    polars = pytest.importorskip("polars", reason="needs polars")
+    polars = pytest.importorskip("polars", reason="needs the package polars")
     return polars.from_pandas(frame)
 
 

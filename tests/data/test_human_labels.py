@@ -21,11 +21,9 @@ def test_an_absent_file_is_named(tmp_path):
         human_votes(folder=tmp_path)
 
 
+@pytest.mark.needs_data("cifar10_human_labels.npz")
 def test_people_agree_with_the_published_labels():
-    try:
-        test, train = human_label_probs(), human_label_probs(part="train")
-    except AbsentData as reason:
-        pytest.skip(str(reason))
+    test, train = human_label_probs(), human_label_probs(part="train")
     assert test.shape == (10_000, 10)
     assert train.shape == (50_000, 10)
     np.testing.assert_allclose(test.sum(1), 1)

@@ -9,13 +9,6 @@ from natsel.data.made import MADE
 from natsel.data.stored import STORED
 
 
-def loaded(name):
-    try:
-        return load(name)
-    except AbsentData as reason:
-        pytest.skip(str(reason))
-
-
 @pytest.mark.parametrize("name", sorted(MADE))
 def test_sets_that_are_always_there(name):
     found = load(name)
@@ -93,10 +86,9 @@ def test_an_absent_file_is_named_with_the_places_looked_in(tmp_path, monkeypatch
     monkeypatch.setenv("NATSEL_DATA", str(tmp_path / "mine"))
     monkeypatch.setenv("NATSEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    places = data_folders()
-    assert places[0] == tmp_path / "mine"
-    assert places[1] == tmp_path.parent / "shared" / "data"
-    assert places[-1] == tmp_path / "cache" / "data"
+    assert data_folders() == (tmp_path / "mine", tmp_path / "cache" / "data")
+    monkeypatch.delenv("NATSEL_DATA")
+    assert data_folders() == (tmp_path / "cache" / "data",)
     assert cache_folder() == tmp_path / "cache"
 
 
@@ -118,28 +110,31 @@ def test_the_first_folder_that_has_a_file_wins(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "train", "test", "shape", "classes"),
     [
-        ("mnist", 60_000, 10_000, (28, 28), 10),
-        ("kmnist", 8_000, 2_000, (28, 28), 10),
-        ("notmnist", 8_000, 2_000, (28, 28), 10),
-        ("ocr-letters", 47_535, 4_617, (16, 8), 26),
-        ("clinc150", 15_000, 4_500, (), 150),
-        ("clinc150-oos", 15_100, 5_500, (), 150),
-        ("sst2", 6_920, 1_821, (), 2),
-        ("cola", 8_551, 516, (), 2),
-        ("trec", 5_452, 500, (), 6),
-        ("ag-news", 6_080, 1_520, (), 4),
-        ("ihdp", 672, 75, (26,), 0),
-        ("uci-vowel", 528, 462, (10,), 11),
-        ("uci-satellite", 4_435, 2_000, (36,), 6),
-        ("uci-letter", 16_000, 4_000, (16,), 26),
-        ("uci-boston", 455, 51, (13,), 0),
-        ("uci-bike", 15_642, 1_737, (15,), 0),
-        ("reg-sgemm", 193_280, 48_320, (14,), 0),
-        ("reg-diamonds", 43_152, 10_788, (9,), 0),
+        pytest.param(*row, marks=pytest.mark.needs_data(row[0]))
+        for row in [
+            ("mnist", 60_000, 10_000, (28, 28), 10),
+            ("kmnist", 8_000, 2_000, (28, 28), 10),
+            ("notmnist", 8_000, 2_000, (28, 28), 10),
+            ("ocr-letters", 47_535, 4_617, (16, 8), 26),
+            ("clinc150", 15_000, 4_500, (), 150),
+            ("clinc150-oos", 15_100, 5_500, (), 150),
+            ("sst2", 6_920, 1_821, (), 2),
+            ("cola", 8_551, 516, (), 2),
+            ("trec", 5_452, 500, (), 6),
+            ("ag-news", 6_080, 1_520, (), 4),
+            ("ihdp", 672, 75, (26,), 0),
+            ("uci-vowel", 528, 462, (10,), 11),
+            ("uci-satellite", 4_435, 2_000, (36,), 6),
+            ("uci-letter", 16_000, 4_000, (16,), 26),
+            ("uci-boston", 455, 51, (13,), 0),
+            ("uci-bike", 15_642, 1_737, (15,), 0),
+            ("reg-sgemm", 193_280, 48_320, (14,), 0),
+            ("reg-diamonds", 43_152, 10_788, (9,), 0),
+        ]
     ],
 )
 def test_sets_in_files(name, train, test, shape, classes):
-    found = loaded(name)
+    found = load(name)
     assert (len(found.train), len(found.test), found.train.inputs.shape[1:]) == (train, test, shape)
     assert len(found.train.classes) == classes
     assert found.train.labels.dtype == (np.int64 if classes else np.float32)
@@ -155,8 +150,9 @@ def test_sets_in_files(name, train, test, shape, classes):
         assert len(found.validation) > 500
 
 
+@pytest.mark.needs_data("mnist")
 def test_mnist_is_the_published_one_and_its_start_is_fair():
-    mnist = loaded("mnist")
+    mnist = load("mnist")
     assert np.bincount(mnist.train.labels).tolist()[:3] == [5923, 6742, 5958]
     assert mnist.train.labels[:5].tolist() == [5, 0, 4, 1, 9]
     np.testing.assert_allclose(mnist.train.inputs[:6000].mean() / 255, 0.1307, atol=0.002)
@@ -185,9 +181,10 @@ def test_the_target_of_sgemm_is_the_log_of_the_mean_of_its_runs(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.needs_data("cifar10", "fashion")
 def test_photographs_are_decoded():
-    cifar = loaded("cifar10")
+    cifar = load("cifar10")
     assert cifar.train.inputs.shape == (50_000, 32, 32, 3)
     np.testing.assert_allclose(cifar.train.inputs.mean((0, 1, 2)) / 255, [0.4914, 0.4822, 0.4465], atol=1e-4)
     assert np.bincount(cifar.train.labels).tolist() == [5000] * 10
-    assert np.bincount(loaded("fashion").train.labels).tolist() == [6000] * 10
+    assert np.bincount(load("fashion").train.labels).tolist() == [6000] * 10

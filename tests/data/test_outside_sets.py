@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from natsel.data import (
-    AbsentData,
     DataSet,
     Examples,
     changed_pictures,
@@ -68,11 +67,9 @@ def test_changed_pictures_keep_their_order_and_so_their_labels(photographs):
         changed_pictures(pictures / 255, "blur-1")
 
 
+@pytest.mark.needs_data("notmnist")
 def test_other_sets_are_made_grey_or_coloured_and_get_a_margin(photographs):
-    try:
-        letters = outside_pictures(photographs, "notmnist", 4)
-    except AbsentData as reason:
-        pytest.skip(str(reason))
+    letters = outside_pictures(photographs, "notmnist", 4)
     assert letters.shape == (4, 32, 32, 3)
     assert not letters[:, [0, 1, 30, 31]].any()
     assert letters[:, 2:30, 2:30].max() > 200

@@ -8,8 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestRegressor
 
-from natsel.data import Examples, Pool, load
+import natsel
+from natsel.data import Examples, Pool, load, read_examples
 
 ANIMALS = ("cat", "dog", "fox")
 
@@ -99,7 +101,7 @@ def test_the_first_label_tells_the_kind_where_nothing_else_does():
         ([0.0], [0], "expected integers or names, found float64"),
         ([True], [0], "expected integers or names, found bool"),
         ([[0]], [0], "expected a list of ids, found shape"),
-        ([0, 1], [0], "one label for each of 2 ids, found 1"),
+        ([0, 1], [0], "values: expected one for each of 2 ids, found 1"),
         ([0], [3], "found class 3, but there are 3 classes"),
         ([0], [-1], "values: found no label for an id .* set it aside: pool.ignore"),
         ([0], [None], "values: found no label for an id .* set it aside: pool.ignore"),
@@ -283,8 +285,13 @@ def test_a_regressor_settles_what_whole_labels_left_open():
     pool.label(2, 1.5)
     assert pool.labelled().labels.tolist() == [1.0, 2.0, 1.5]
     assert pool.fingerprint() == fingerprint
-    with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
-        Pool(np.zeros((3, 1)), answers=[-1, -2, 3]).expect_numbers()
+    below = Pool(np.zeros((3, 1)), answers=[-1, -2, 3])  # no classes
+    below.expect_numbers()
+    assert below.answers([0, 1, 2]) == [-1.0, -2.0, 3.0]
+    with pytest.raises(
+        ValueError, match=r"pool: the model predicts real numbers, but labels are classes such as 'cat'"
+    ):
+        Pool(np.zeros((2, 1)), labels=["cat", "dog"]).expect_numbers()
     classes = Pool(np.zeros((3, 1)), answers=[0, 1, 2])
     classes.expect_numbers()  # harmless, and its journals know it by its classes
     assert classes.classes == ("0", "1", "2")
@@ -372,10 +379,44 @@ def test_a_classifier_never_learns_from_numbers_and_a_regressor_may():
     answers.expect_numbers()
     assert answers.answers([0, 1, 2]) == [2.0, None, -1.0]
     for numbers in (Pool(np.zeros((2, 1)), [0.5, 1.0]), Pool(np.zeros((2, 1)), answers=[0.5, 1.0])):
-        with pytest.raises(ValueError, match=r"pool: the model predicts classes, but its labels .* such as 0.5; use a"):
+        with pytest.raises(
+            ValueError, match=r"pool: the model predicts classes, but its labels are such as 0.5; use a"
+        ):
             numbers.expect_classes()
     with pytest.raises(ValueError, match="but it was made with regression=True"):
         Pool(np.zeros((2, 1)), regression=True).expect_classes()
+
+
+def test_what_a_model_predicts_decides_what_whole_labels_were(tmp_path):
+    """A regressor reads again what looked like classes: no gap becomes −1, and no number below 0 a gap."""
+    rows = "".join(f"r{n},{n},{100 + 7 * n if n < 5 else ''}\n" for n in range(40))
+    (tmp_path / "t.csv").write_text("id,x,price\n" + rows)
+    for said in (True, None):
+        pool = Pool(tmp_path / "t.csv", labels="price", ids="id", regression=said)
+        learner = natsel.ActiveLearner(RandomForestRegressor(3), pool, method="random")
+        assert (pool.regression, len(pool.labelled_ids)) == (True, 5)
+        assert learner.predict([[18.0]]).min() >= 100
+    degrees = np.arange(-20, 20)
+    pool = Pool(degrees[:, None], labels=degrees)
+    natsel.ActiveLearner(RandomForestRegressor(3), pool, method="random")
+    assert pool.labels_of(pool.ids).tolist() == degrees.tolist()
+    given = np.array([-1, 0, 3])
+    pool = Pool(np.zeros((3, 1)), labels=given)
+    given[:] = 7  # nothing of the caller's is kept
+    pool.label([1], [2])
+    with pytest.warns(UserWarning, match="−1 is a number to a regressor; write gaps as None or NaN"):
+        pool.expect_numbers()
+    assert dict(zip(pool.labelled_ids.tolist(), pool.labels_of(pool.labelled_ids).tolist(), strict=True)) == {
+        0: -1.0,
+        1: 2.0,
+        2: 3.0,
+    }
+
+
+def test_a_classifier_learns_from_no_number_below_0():
+    for labels in ([-20, 3], [-1.0, 1.0]):
+        with pytest.raises(ValueError, match=r"pool: the model predicts classes, but its labels .* such as -"):
+            Pool(np.zeros((2, 1)), labels=labels).expect_classes()
 
 
 def test_new_names_become_classes_unless_classes_were_said():
@@ -433,3 +474,103 @@ def test_pools_of_what_people_have(tmp_path):
             Pool(wrong)
     with pytest.raises(ValueError, match="labels: 'kind' names a column, but the inputs are no table"):
         Pool([[1.0]], labels="kind")
+
+
+NAMES = [f"{number:03}.png" for number in range(6)]
+SPECIES = ["cat", "dog", "cat", "fox", "dog", "fox"]
+
+
+def test_labels_of_a_column_go_by_its_index_and_the_pool_says_so():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    mixed = pandas.Series(SPECIES, index=NAMES).sample(frac=1, random_state=0)
+    frame = pandas.DataFrame({"wide": np.arange(6.0)}, index=NAMES)
+    for inputs, ids in ((frame, None), (frame["wide"], None), (np.zeros((6, 1)), NAMES)):
+        pool = Pool(inputs, labels=mixed, ids=ids)
+        assert [pool.classes[label] for label in pool.labels_of(NAMES)] == SPECIES
+        assert repr(pool) == "Pool(6 inputs: 6 labelled by id, 0 ignored)"
+        simulated = Pool(inputs, answers=mixed.to_frame(), ids=ids)
+        assert [simulated.classes[label] for label in simulated.answers(NAMES)] == SPECIES
+        assert repr(simulated) == "Pool(6 inputs: 0 labelled, 0 ignored; answers by id)"
+    assert repr(Pool(frame, labels=mixed.to_numpy())) == "Pool(6 inputs: 6 labelled by position, 0 ignored)"
+    plain = Pool(np.zeros((6, 1)), labels=mixed)  # an array names nothing
+    assert [plain.classes[label] for label in plain.labels_of(np.arange(6))] == mixed.tolist()
+    other = mixed.rename(lambda name: f"photos/{name}")
+    with pytest.raises(ValueError, match=r"labels: id 'photos/.*, … \(6 in all\) is not among the inputs, which go by"):
+        Pool(frame, labels=other)
+
+
+def test_a_mapping_labels_a_part_of_the_pool_and_knows_no_strangers():
+    pool = Pool(np.zeros((6, 1)), labels={"004.png": "dog", "000.png": "cat"}, ids=NAMES)
+    assert pool.labelled_ids.tolist() == ["000.png", "004.png"]
+    assert [pool.classes[label] for label in pool.labels_of(["004.png", "000.png"])] == ["dog", "cat"]
+    assert Pool(np.zeros((6, 1)), labels={5: 1, 0: 0}).labelled_ids.tolist() == [0, 5]
+    pool.label(["001.png", "002.png"], {"002.png": "cat", "001.png": "dog"})
+    assert [pool.classes[label] for label in pool.labels_of(["001.png", "002.png"])] == ["dog", "cat"]
+    with pytest.raises(ValueError, match=r"labels: id 'a.png' \(1 in all\) is not among the inputs"):
+        Pool(np.zeros((6, 1)), labels={"a.png": "dog"}, ids=NAMES)
+
+
+def test_a_table_whose_ids_are_a_column_takes_labels_named_as_its_rows_are():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    frame = pandas.DataFrame({"wide": np.arange(3.0), "stone": ["x", "y", "z"]}, index=[30, 10, 20])
+    by_row = pandas.Series([2, 0, 1], index=[20, 30, 10])
+    pool = Pool(frame, labels=by_row, ids="stone")
+    assert pool.labels_of(["x", "y", "z"]).tolist() == [0, 1, 2]
+    assert Pool(frame, labels=by_row.set_axis(["z", "x", "y"]), ids="stone").labels_of(["x", "y"]).tolist() == [0, 1]
+    counted = Pool(frame.reset_index(drop=True), labels=pandas.Series([2, 0, 1], index=[2, 0, 1]))
+    assert counted.labels_of([0, 1, 2]).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"labels.to_dict\(\) to go by id, or labels.to_numpy\(\) to go by position"):
+        Pool(np.zeros((2, 1)), ids=[1, 0], labels=pandas.Series([0, 1]))
+
+
+def test_labels_may_be_a_file_of_ids_and_labels(tmp_path):
+    truth = tmp_path / "truth.csv"
+    truth.write_text("file,label\n" + "".join(f"{name},{kind}\n" for name, kind in zip(NAMES, SPECIES, strict=True)))
+    for labels in (truth, str(truth)):
+        pool = Pool(np.zeros((6, 1)), labels=labels, ids=NAMES[::-1])
+        assert [pool.classes[label] for label in pool.labels_of(NAMES)] == SPECIES
+        assert repr(pool) == "Pool(6 inputs: 6 labelled by id, 0 ignored)"
+    (tmp_path / "part.tsv").write_text("id\tkind\n007\tdog\n")
+    part = Pool(np.zeros((2, 1)), labels=tmp_path / "part.tsv", ids=["007", "008"])
+    assert part.labelled_ids.tolist() == ["007"]
+    truth.write_text("file,label\n000.png,cat\n000.png,dog\n")
+    with pytest.raises(ValueError, match=r"column 'file': '000.png' appears twice \(rows 1 and 2\)"):
+        Pool(np.zeros((6, 1)), labels=truth, ids=NAMES)
+    truth.write_text("file,label,who\n000.png,cat,ann\n")
+    with pytest.raises(ValueError, match=r"truth.csv has the columns file, label, who; keep two, of ids and of labels"):
+        Pool(np.zeros((6, 1)), labels=truth, ids=NAMES)
+    with pytest.raises(
+        ValueError, match=r"labels: 'trth.csv' names a column, but the inputs are no table, nor is it a"
+    ):
+        Pool(np.zeros((6, 1)), labels="trth.csv", ids=NAMES)
+
+
+def test_a_folder_of_pictures_takes_labels_by_the_names_of_its_files(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "images").mkdir()
+    for name in NAMES:
+        image.new("RGB", (2, 2)).save(tmp_path / "images" / name)
+    mixed = {name: SPECIES[place] for place, name in reversed(list(enumerate(NAMES)))}
+    truth = tmp_path / "truth.csv"
+    truth.write_text("file,label\n" + "".join(f"{name},{kind}\n" for name, kind in mixed.items()))
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    for labels in (mixed, str(truth), pandas.Series(mixed), pandas.read_csv(truth)):
+        pool = Pool(tmp_path / "images", labels=labels)
+        assert [pool.classes[label] for label in pool.labels_of(NAMES)] == SPECIES
+    read = read_examples(tmp_path / "images", labels=str(truth))  # what commands read
+    assert [read.classes[label] for label in read.labels] == SPECIES
+    assert read.masks["ids"].tolist() == NAMES
+    with pytest.raises(ValueError, match=r"labels: a folder has no columns, and there is no file 'trth.csv'"):
+        Pool(tmp_path / "images", labels="trth.csv")
+
+
+@pytest.mark.parametrize("kind", [str, Path, "column"])
+def test_a_list_of_names_of_files_is_no_list_of_texts(tmp_path, kind):
+    for name in NAMES:
+        (tmp_path / name).write_bytes(b"")
+    listed = [str(tmp_path / name) for name in NAMES]
+    if kind == "column":
+        listed = pytest.importorskip("pandas", reason="needs the extra tables").Series(listed)
+    with pytest.raises(ValueError, match=r"inputs: '.*000.png' is the name of a file; pass the folder, or what"):
+        Pool(listed if kind == "column" else [kind(name) for name in listed])
+    assert len(Pool(["no file.png", "a text"])) == 2

@@ -134,7 +134,7 @@ def test_without_pandas_gaps_are_nan_and_texts_beside_numbers_are_refused(tmp_pa
 def test_gaps_among_labels_are_labels_that_are_not_known(tmp_path, column, regression, expected):
     rows = [f"{place},{field}" for place, field in enumerate(column.split(","))]
     (tmp_path / "a.csv").write_text("\n".join(["x,label", *rows]))
-    labels = read_examples(tmp_path / "a.csv", regression=regression).labels
+    labels = read_examples(tmp_path / "a.csv", labels="label", regression=regression).labels
     np.testing.assert_array_equal(labels, expected)
     assert labels.dtype == np.array(expected).dtype
 
@@ -179,18 +179,20 @@ def test_parquet_keeps_categories_dates_and_columns_that_pandas_calls_an_index(t
         index=pandas.Index(["u1", "u2"], name="user"),
     )
     frame.to_parquet(tmp_path / "a.parquet")
-    found = read_examples(tmp_path / "a.parquet", ids="user")
+    found = read_examples(tmp_path / "a.parquet", labels="label", ids="user")
     assert found.inputs.kinds == {"city": "category", "when": "date", "n": "int64"}
     assert found.masks["ids"].tolist() == ["u1", "u2"]
     assert found.labels.tolist() == [1, -1]
-    assert list(read_examples(tmp_path / "a.parquet").inputs.kinds) == ["city", "when", "n", "user"]
+    assert list(read_examples(tmp_path / "a.parquet", labels="label").inputs.kinds) == ["city", "when", "n", "user"]
     with pytest.raises(ValueError, match=r"^labels: column 'when' holds dates"):
         read_examples(tmp_path / "a.parquet", labels="when")
 
 
-def test_a_label_column_of_a_usual_name_never_becomes_an_input(tmp_path):
+def test_a_label_column_of_a_usual_name_never_becomes_an_input_unsaid(tmp_path):
     (tmp_path / "a.tsv").write_text('text\tlabel\n"one, two"\tyes\nthree\tno\n')
-    found = read_examples(tmp_path / "a.tsv")
+    with pytest.raises(ValueError, match=r"^labels: the column 'label' .*labels=\"label\".*labels=None.*inputs=\["):
+        read_examples(tmp_path / "a.tsv")
+    found = read_examples(tmp_path / "a.tsv", labels="label")
     assert found.inputs.tolist() == ["one, two", "three"]
     assert found.labels.tolist() == [1, 0]
 
@@ -200,14 +202,16 @@ def test_a_label_column_of_a_usual_name_never_becomes_an_input(tmp_path):
     [
         ("a,b\n1\n", "row 1 of a.csv has 1 fields, the header 2"),
         ("a,a\n1,2\n", "two columns of a.csv have the same name"),
-        ("label\n1\n", "no column is left"),
-        (b"a\n\xff\xfe\n", "damaged or not .csv"),
+        (b"a\n\xff\xfe\n", "line 2 of a.csv is no text in UTF-8"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(tmp_path, content, message):
     (tmp_path / "a.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=message):
         read_examples(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("label\n1\n")
+    with pytest.raises(ValueError, match="no column is left"):
+        read_examples(tmp_path / "a.csv", labels="label")
 
 
 def test_parquet(tmp_path, without):
@@ -280,7 +284,9 @@ def test_image_folders_resize_and_turn_grey(pictures):
     from PIL import Image
 
     Image.fromarray(np.zeros((9, 9, 3), dtype=np.uint8)).save(pictures / "cat" / "9.png")
-    with pytest.raises(ValueError, match="number 2 has shape"):
+    with pytest.raises(
+        ValueError, match=r"cat/9\.png has shape \(9, 9, 3\), others \(4, 6, 3\); .*image_folder\(path, size="
+    ):
         image_folder(pictures).inputs[:]
     assert image_folder(pictures, size=(4, 6)).inputs[:].shape == (5, 4, 6, 3)
     flat = image_folder(pictures / "cat")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import natsel
-from natsel.data import AbsentData, load
+from natsel.data import load
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.results.publish import publish
 from natsel.experiments.running.run import run_plan
@@ -24,10 +24,7 @@ NAMES = [rung.name for rung in study.RUNGS]
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    try:
-        digits = load("mnist")
-    except AbsentData as reason:
-        pytest.skip(str(reason))
+    digits = load("mnist")
     folder = tmp_path_factory.mktemp("ladder")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(natsel.data, "load", lambda name: digits)  # read once
@@ -35,6 +32,7 @@ def measured(tmp_path_factory):
         yield folder, json.loads((folder / "study.json").read_text())["findings"]
 
 
+@pytest.mark.needs_data("mnist")
 def test_each_rung_is_compared_on_each_batch(measured):
     folder, findings = measured
     rows = findings["rows"]
@@ -57,6 +55,7 @@ def test_each_rung_is_compared_on_each_batch(measured):
     assert "Mindermann" in page
 
 
+@pytest.mark.needs_data("mnist")
 def test_nothing_is_trained_twice(measured, monkeypatch):
     folder, findings = measured
     (folder / "units" / "0-gold-frozen-il.json").unlink()  # killed before the row was written

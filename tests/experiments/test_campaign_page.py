@@ -314,3 +314,12 @@ def test_changes_are_told_in_words():
         "targets: none from now on",
     ]
     assert described_changes({"classes": ["a", "b"]}) == ["2 classes joined: a, b"]
+
+
+def test_the_page_says_whether_labels_went_by_id_or_by_position(tmp_path):
+    for name, labels in (("by id", {3: 1, 0: 0}), ("by position", [0, 1, None, None])):
+        path = tmp_path / f"{name}.db"
+        pool = natsel.Pool(np.zeros((4, 2)), labels=labels)
+        natsel.ActiveLearner(Committee(), pool, store=path).close()
+        with Journal(path) as opened:
+            assert f"<div><dt>labels given</dt><dd>{name}</dd></div>" in campaign_page(read_campaign(opened))

@@ -51,7 +51,7 @@ def test_labels_round_by_round_give_the_posterior_of_all_at_once():
         process.observe(ids, outcome[ids])
     belief = process.believe(treatment[:30], np.full(30, 0.5))
     level = outcome[:13].mean()
-    whole = SLearner(GaussianProcessRegressor(two_arm_kernel(0.7), alpha=0.5, optimizer=None))
+    whole = SLearner(GaussianProcessRegressor(two_arm_kernel(0.7), alpha=0.5, optimizer=None), treatment=-1)
     expected = whole.fit(natsel.data.Examples(inputs[:13], outcome[:13] - level)).believe(inputs[:30])
     for name in ("received_N", "other_N", "effect_N", "with_effect_N"):
         found, right = (getattr(one.arm_moments(), name).numpy() for one in (belief, expected))

@@ -40,7 +40,7 @@ def test_png_keeps_every_pixel(shape):
 
 
 def test_png_opens_elsewhere():
-    image = pytest.importorskip("PIL.Image", reason="Pillow reads the PNG as others would")
+    image = pytest.importorskip("PIL.Image", reason="needs the extra images")
     from io import BytesIO
 
     pixels = np.random.default_rng(1).integers(0, 256, (6, 7, 3), dtype=np.uint8)

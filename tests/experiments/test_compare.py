@@ -174,3 +174,12 @@ def test_a_frame_needs_pandas(compared, monkeypatch):
     monkeypatch.undo()
     pandas = pytest.importorskip("pandas")
     assert isinstance(compared.frame("curves"), pandas.DataFrame)
+
+
+def test_whole_numbers_below_0_are_numbers_to_a_regressor():
+    degrees = np.arange(40) % 8 - 1
+    pool = Pool(np.arange(40.0)[:, None], answers=degrees)
+    with pytest.warns(UserWarning, match="−1 is a number to a regressor"):
+        result = natsel.compare(RandomForestRegressor(3), pool, [], seeds=1, budget=8, k=4, test=0.25)
+    assert result.experiments[""].methods == ("random",)
+    assert pool.answers(pool.ids) == degrees.tolist()

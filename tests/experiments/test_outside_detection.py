@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from natsel.data import AbsentData, load
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import outside_detection as study
@@ -20,15 +19,12 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    try:
-        load("mnist")
-    except AbsentData as reason:
-        pytest.skip(str(reason))
     folder = tmp_path_factory.mktemp("outside")
     said = []
     return folder, study.run(TINY, folder, device="cpu", tell=said.append), said
 
 
+@pytest.mark.needs_data("mnist")
 def test_scores_of_one_and_of_all_members_are_compared(measured):
     _, findings, said = measured
     (row,) = findings["rows"]
@@ -41,6 +37,7 @@ def test_scores_of_one_and_of_all_members_are_compared(measured):
     assert json.loads(json.dumps(findings)) == findings
 
 
+@pytest.mark.needs_data("mnist")
 def test_nothing_is_trained_twice(measured):
     folder, findings, _ = measured
     said = []
@@ -49,6 +46,7 @@ def test_nothing_is_trained_twice(measured):
     assert not any("training" in words for words in said)
 
 
+@pytest.mark.needs_data("mnist")
 def test_page_and_verdicts(measured):
     _, findings, _ = measured
     assert [verdict.claim for verdict in study.claims(findings)] == ["C1", "C2"]
@@ -82,7 +80,7 @@ def test_rank_correlation_and_its_interval():
     assert math.isclose(study._entropy(np.full((1, 4), 0.25))[0], math.log(4))
 
 
-def test_recipes_are_whole_and_mistakes_are_refused(tmp_path):
+def test_recipes_are_whole_and_mistakes_are_refused():
     for name in ("ddu-dirty-mnist", "ddu-cifar10"):
         for full in (False, True):
             plan = load_plan(name, full=full)
@@ -90,12 +88,17 @@ def test_recipes_are_whole_and_mistakes_are_refused(tmp_path):
     wrong = {"name": "wrong", "study": "outside-detection", "settings": TINY | {"networks": ["resnet19"]}}
     with pytest.raises(ValueError, match=r"settings\.networks.*resnet19"):
         plan_from(wrong)
+
+
+@pytest.mark.needs_data("mnist")
+def test_a_set_from_outside_that_nobody_knows_is_refused(tmp_path):
     strange = {"name": "strange", "study": "outside-detection", "settings": TINY | {"outside": ["svhn"]}}
     with pytest.raises(ValueError, match="there is no 'svhn' for mnist"):
         run_plan(plan_from(strange), tmp_path / "strange", device="cpu")
 
 
 @pytest.mark.slow
+@pytest.mark.needs_data("mnist")
 def test_every_baseline_is_measured(tmp_path):
     settings = TINY | {"networks": ["resnet18-spectral"], "baselines": 1, "members": 1, "epochs": 1, "set": "mnist"}
     (row,) = study.run(settings, tmp_path, device="cpu")["rows"]

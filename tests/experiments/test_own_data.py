@@ -102,6 +102,7 @@ def test_data_and_module_are_found_and_a_changed_file_is_noticed(tmp_path, monke
     [
         (('"data/flowers.csv"', '"data/flower.csv"'), r"^data\.file: there is no file .*flower\.csv"),
         (('labels = "kind"', 'labels = "sort"'), r"^data\.labels: there is no 'sort'"),
+        (('labels = "kind"', ""), r"^data\.labels: flowers\.csv has no labels; say which column"),
         (("test = 0.3", "test = [5, 5, 5]"), r"^data\.test: a list counts rows of each class of a set"),
         (("test = 0.3", "test = 150"), r"^data\.test: asked for 150 of 150 rows"),
         (("flower_models.make", "flower_modells.make"), r"^model\.kind: flower_modells could not be imported"),

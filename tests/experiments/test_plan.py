@@ -464,12 +464,10 @@ def test_digits_and_clothes_with_rejection_and_exposure():
     assert "jepig-distil" in {one.label for one in plan.recipes["reject"].methods}
 
 
+@pytest.mark.needs_data("uci-magic", "uci-satellite", "uci-vowel")
 def test_the_published_splits_of_uci():
     plan = load_plan("epig-uci", full=True)
-    try:
-        settings = {name: build_data(recipe) for name, recipe in plan.recipes.items()}
-    except ValueError as absent:
-        pytest.skip(str(absent))
+    settings = {name: build_data(recipe) for name, recipe in plan.recipes.items()}
     sizes = {
         name: (len(one.ids), len(one.test), len(one.validation), len(one.targets)) for name, one in settings.items()
     }

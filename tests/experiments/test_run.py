@@ -403,7 +403,7 @@ def test_a_folder_keeps_to_its_recipe(tmp_path):
     assert (tmp_path / "mine.txt").exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are locked on POSIX systems")
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 def test_one_runner_at_a_time(tmp_path):
     with locked(tmp_path), pytest.raises(ValueError, match="another process runs experiments in"), locked(tmp_path):
         pass
@@ -511,11 +511,9 @@ def test_a_model_for_texts(monkeypatch):
 
 
 @pytest.mark.slow
-def test_published_mnist_rows(request):
-    try:
-        setting = build_data(load_plan("mnist").recipes[""])
-    except ValueError as absent:
-        pytest.skip(str(absent))
+@pytest.mark.needs_data("mnist")
+def test_published_mnist_rows():
+    setting = build_data(load_plan("mnist").recipes[""])
     start = initial_ids(load_plan("mnist").recipes[""], setting, 3)
     assert len(start) == 20
     assert sorted(setting.pool().answers(start)) == sorted(2 * list(range(10)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import natsel
-from natsel.data import AbsentData, dataset, load
+from natsel.data import dataset, load
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.publish import publish
@@ -36,10 +36,7 @@ PLAN = {"name": "rho-tiny", "study": "selective-training", "settings": TINY}
 
 @pytest.fixture(scope="module")
 def digits():
-    try:
-        return load("mnist")
-    except AbsentData as reason:
-        pytest.skip(str(reason))
+    return load("mnist")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +46,7 @@ def measured(digits, tmp_path_factory):
     return folder, json.loads((folder / "study.json").read_text())["findings"]
 
 
+@pytest.mark.needs_data("mnist")
 def test_each_method_is_measured_over_all_steps(measured):
     _, findings = measured
     assert [row["method"] for row in findings["rows"]] == list(study.METHODS)
@@ -64,6 +62,7 @@ def test_each_method_is_measured_over_all_steps(measured):
         assert ("irreducible" in row) == (row["method"] in (study.RHO, study.NEGATIVE))
 
 
+@pytest.mark.needs_data("mnist")
 def test_nothing_is_trained_twice(measured, monkeypatch):
     folder, findings = measured
     (folder / "units" / "noise-0.4-0-rho-loss.json").unlink()  # killed before the row was written
@@ -77,6 +76,7 @@ def test_nothing_is_trained_twice(measured, monkeypatch):
     assert study.run(TINY, folder, device="cpu") == again
 
 
+@pytest.mark.needs_data("mnist")
 def test_masks_of_dropout_come_from_the_seed(digits, tmp_path, monkeypatch):
     monkeypatch.setattr(natsel.data, "load", lambda name: digits)
     settings = TINY | {"methods": ["random"], "held_out": 0, "conditions": ["relevance"], "learning_rate": 0.1}
@@ -88,6 +88,7 @@ def test_masks_of_dropout_come_from_the_seed(digits, tmp_path, monkeypatch):
     assert one["accuracy"] == other["accuracy"]
 
 
+@pytest.mark.needs_data("mnist")
 def test_page_and_verdicts(measured):
     folder, _ = measured
     published = publish(folder)
@@ -102,6 +103,7 @@ def test_page_and_verdicts(measured):
     ]
 
 
+@pytest.mark.needs_data("mnist")
 def test_conditions_change_pool_and_held_out_part(digits, monkeypatch):
     monkeypatch.setattr(natsel.data, "load", lambda name: digits)
     settings = TINY | {"pool": 3000, "held_out": 2000, "test": 2000}

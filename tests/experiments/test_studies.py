@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-import natsel
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.results.publish import publish
 from natsel.experiments.running.run import run_plan
@@ -108,11 +107,8 @@ SMALL = {
 }
 
 
+@pytest.mark.needs_data("mnist")
 def test_online_inference_from_data_to_page_and_not_twice(tmp_path, monkeypatch):
-    try:
-        natsel.data.load("mnist")
-    except ValueError as absent:
-        pytest.skip(str(absent))
     assert run_plan(plan_from(SMALL), tmp_path, device="cpu") == {}  # no jobs
     units = sorted(path.name for path in (tmp_path / "units").glob("*.json"))
     assert units == [f"{name}-0-{size}.json" for name in ("active", "random") for size in (10, 12, 14)]
@@ -138,10 +134,6 @@ def test_online_inference_from_data_to_page_and_not_twice(tmp_path, monkeypatch)
 
 @pytest.fixture(scope="module")
 def small_fisher(tmp_path_factory):
-    try:
-        natsel.data.load("mnist")
-    except ValueError as absent:
-        pytest.skip(str(absent))
     folder = tmp_path_factory.mktemp("fisher")
     settings = {"labels": 30, "validation": 40, "pool": 60, "targets": 50, "test": 100, "draws": 8}
     settings |= {"trials": 1, "epoch_samples": 128, "max_epochs": 2}
@@ -149,6 +141,7 @@ def small_fisher(tmp_path_factory):
     return folder
 
 
+@pytest.mark.needs_data("mnist")
 def test_weight_space_is_measured_once_and_put_beside_the_published_table(small_fisher):
     published = publish(small_fisher)
     findings = published.as_dict()["findings"]

@@ -192,12 +192,12 @@ def test_phi_of_ratio_is_off_by_rounding_alone(dtype, monkeypatch):
 def test_phi_at_its_ends_and_below_by_rounding(dtype):
     r, expected = torch.tensor([-1.0, -1.0 - 1e-6, 0.0], dtype=dtype), torch.tensor([1.0, 1.0, 0.0], dtype=dtype)
     eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(phi(r.clone()), expected, rtol=20 * eps, atol=0)
+    torch.testing.assert_close(phi(r.clone()), expected, rtol=50 * eps, atol=0)
     assert phi(torch.empty(0, dtype=dtype)).shape == (0,)
     one = torch.ones(1, 1, dtype=dtype)
     smallest = float(ratios(0 * one, one, one)) ** 2
     ratio = torch.tensor([smallest, smallest, 1.0], dtype=dtype)
-    torch.testing.assert_close(phi_of_ratio(ratio, torch.empty(3, dtype=dtype)), expected, rtol=20 * eps, atol=0)
+    torch.testing.assert_close(phi_of_ratio(ratio, torch.empty(3, dtype=dtype)), expected, rtol=50 * eps, atol=0)
 
 
 def test_phi_writes_where_it_is_told():

@@ -1,6 +1,7 @@
 """With the mixin, a Trainer of transformers trains on what a loop of one's own would select."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset
 
 import natsel
+from natsel.sampling.irreducible_loss import examples_fingerprint
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -153,6 +155,28 @@ def test_wrong_use_is_refused_with_a_reason(tmp_path, options, reason):
     with pytest.raises(ValueError, match=re.escape(reason)) as caught:
         trainer(tmp_path, **options).train()
     assert "\n" not in str(caught.value)
+
+
+def test_losses_of_other_data_and_samplers_of_its_own_are_refused(tmp_path):
+    labels = [int(row["labels"]) for row in ROWS]
+    counts = natsel.Examples(torch.zeros(len(ROWS), 3), labels)
+    for of, said in ((counts[list(range(N))[::-1]], "belong to 100 other examples"), (counts, None)):
+        table = natsel.IrreducibleLoss(IRREDUCIBLE, None, examples_fingerprint(of))
+        running = trainer(tmp_path, selection=SELECTION | {"irreducible_loss": table})
+        with nullcontext() if said is None else pytest.raises(ValueError, match=said):
+            assert len(running.get_train_dataloader()) == 3
+    longer = natsel.IrreducibleLoss([*IRREDUCIBLE, 0.5])
+    with pytest.raises(ValueError, match="the table holds 101 examples, found 100"):
+        trainer(tmp_path, selection=SELECTION | {"irreducible_loss": longer}).get_train_dataloader()
+
+    class Sampled(MyTrainer):
+        def _get_train_sampler(self, *_):
+            return range(20)
+
+    with pytest.raises(
+        ValueError, match="_get_train_sampler: candidates come each once per epoch in an order of their"
+    ):
+        Sampled(model(), TrainingArguments(str(tmp_path), report_to="none"), train_dataset=ROWS, selection=SELECTION)
 
 
 def test_a_class_that_would_not_select_and_a_foreign_checkpoint_are_refused(tmp_path):

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset, default_collate
+from torch.utils.data import DataLoader, RandomSampler, Subset, TensorDataset, default_collate
 
 import natsel
+from natsel.sampling.irreducible_loss import examples_fingerprint
 
 lightning = pytest.importorskip("lightning")
 
@@ -191,6 +192,20 @@ def test_wrong_use_is_refused_with_a_reason(options, data, reason):
     with pytest.raises(ValueError, match=re.escape(reason)) as caught:
         fit()
     assert "\n" not in str(caught.value)
+
+
+def test_losses_of_other_data_and_samplers_of_a_part_are_refused():
+    whole = natsel.Examples(INPUTS, LABELS)
+    table = natsel.IrreducibleLoss(IRREDUCIBLE, None, examples_fingerprint(whole))
+    data = TensorDataset(INPUTS, LABELS)
+    for given, said in (
+        (DataLoader(Subset(data, range(60)), 8), "the table holds 100 examples, found 60"),
+        (DataLoader(Subset(data, range(99, -1, -1)), 8), "belong to 100 other examples"),
+        (DataLoader(data, 8, sampler=RandomSampler(data, num_samples=20)), "draws 20 of 100 examples"),
+    ):
+        callback = SelectiveTraining(irreducible_loss=table, keep=0.2)
+        with pytest.raises(ValueError, match=said):
+            trainer(callback).fit(Module(callback), given)
 
 
 def test_a_state_of_rank_0_serves_other_ranks():

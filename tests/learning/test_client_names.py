@@ -16,7 +16,7 @@ from natsel.learning import ActiveLearner
 from natsel.learning.client_names import ClientNames
 from natsel.store import Journal
 
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
 
 
 def learner(store, **changes):
@@ -220,7 +220,7 @@ def test_runs_of_one_journal_have_names_of_their_own(tmp_path):
 
 
 def test_answers_of_two_people_are_kept_apart():
-    one = learner(None)
+    one = learner(None, resolve="last")
     one.tell([1, 2, 3], [0, 1, 2], who="ann")
     one.tell([1, 2], [0, 2], who="bob")
     assert one.disagreements() == {2: {"ann": 1, "bob": 2}}

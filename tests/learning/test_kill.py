@@ -15,7 +15,7 @@ import pytest
 
 import natsel
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 
 from learning.committee import Committee, Lines, blobs, pool
 from natsel import EIG, CategoricalSamples, Method, Power, select
@@ -255,7 +256,7 @@ def test_none_in_place_of_a_label_skips():
     ("oracle", "complaint"),
     [
         (lambda ids: [0], "gave 1 labels for 4 ids"),
-        ({}, "has no label for id"),
+        ({}, r"oracle: id .* \(4 in all\) has none; give every id one"),
         ([0, 1], r"one label for each of the pool's 60 rows, found shape \(2,\)"),
     ],
 )
@@ -425,7 +426,7 @@ def test_examples_of_another_task_are_refused():
     named = Pool(blobs().inputs, classes=("ant", "bee", "cat"))
     one = learner(pool=named, test=Examples(blobs().inputs[:2], ["cat", "bee"]))
     assert one._fitted.test.labels.tolist() == [2, 1], "classes are told apart by their names"
-    with pytest.raises(ValueError, match="validation: these examples have no labels"):
+    with pytest.raises(ValueError, match="validation: found no labels"):
         learner(validation=Examples(blobs().inputs))
     assert learner(pool=named, test=(blobs().inputs, blobs().labels)).ask() is not None
 
@@ -475,13 +476,13 @@ def test_reopened_between_any_two_calls_it_goes_on_alike(tmp_path, method):
     """Ask, partial and late tells, corrections, skips, releases: by one learner, and by a new one for every call."""
 
     def calls():
-        yield lambda one: one.ask()
+        yield lambda one: one.ask(new=True)
         yield lambda one: one.tell(one.outstanding[:2], [0, 1])
-        yield lambda one: one.ask(3)
+        yield lambda one: one.ask(3, new=True)
         yield lambda one: one.tell(one.outstanding[::-1][:4], [2, 1, 0, 1])
         yield lambda one: one.skip(one.outstanding[:1])
         yield lambda one: one.tell(one.labelled_ids[:1], [2])
-        yield lambda one: one.ask()
+        yield lambda one: one.ask(new=True)
         yield lambda one: one.release(one.outstanding[1:3])
         yield lambda one: one.run(20)
 
@@ -586,8 +587,9 @@ def test_a_regressor_takes_whole_numbers_for_numbers(tmp_path):
         assert one.n_labelled == 9
     with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store) as two:
         assert two.labelled().labels.dtype == np.float64
-    with pytest.raises(ValueError, match=r"pool: .* make the pool with regression=True"):
-        ActiveLearner(Ridge(), Pool(inputs, answers=-np.arange(20)))
+    below = Pool(inputs, answers=-np.arange(20))
+    ActiveLearner(Ridge(), below)
+    assert below.answers([0, 1, 19]) == [0.0, -1.0, -19.0]
 
 
 def test_a_journal_of_whole_numbers_goes_on_as_numbers(tmp_path):
@@ -636,3 +638,92 @@ def test_progress_is_shown_while_a_batch_is_chosen(monkeypatch):
         ("choose", 3, 3),
         ("choose", "wiped"),
     ]
+
+
+WORDS = ["low", "high", "low", "high"]
+
+
+def named(**changes):
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    rows = pandas.DataFrame({"x": np.arange(12.0)}, index=[f"p{place}" for place in range(12)])
+    return ActiveLearner(RandomForestClassifier(5, random_state=0), Pool(rows), **{"method": "bald", "k": 4, **changes})
+
+
+def test_told_labels_go_by_their_own_ids():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    ids = ["p3", "p0", "p7", "p5"]
+    column = pandas.Series(WORDS, index=ids)
+    for told in (
+        (ids, column[::-1]),
+        (ids, dict(column[::-1])),
+        (column,),
+        (column.to_dict(),),
+        (column.index, column),
+    ):
+        one = named()
+        one.tell(*told)
+        assert {row["id"]: row["class"] for row in one.labels()} == dict(zip(ids, WORDS, strict=True))
+    one = named()
+    one.tell(ids, pandas.Series(WORDS))  # an index that counts names nothing
+    assert [row["class"] for row in one.labels()] == WORDS
+    with pytest.raises(ValueError, match=r"labels: id 'q3' \(1 in all\) is not among the ids, which go by 'p3'"):
+        one.tell(ids, column.rename({"p3": "q3"}))
+    with pytest.raises(ValueError, match="labels: found none beside the ids; pass tell"):
+        one.tell(pandas.Series(WORDS))
+    with pytest.raises(ValueError, match="labels: found none beside the ids; pass tell"):
+        one.tell(ids)
+    with pytest.raises(ValueError, match="ids: 'q1' is not in the pool"):
+        one.tell({"q1": "low"})
+    assert one.n_labelled == 4
+
+
+def test_a_column_that_only_counts_is_refused_beside_the_same_numbers_in_another_order():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    one = learner()
+    with pytest.raises(ValueError, match=r"labels.to_dict\(\) to go by id, or labels.to_numpy\(\) to go by position"):
+        one.tell([1, 0], pandas.Series([0, 1]))
+    one.tell([1, 0], pandas.Series([0, 1]).to_dict())
+    assert one.pool.labels_of([0, 1]).tolist() == [0, 1]
+
+
+def test_an_oracle_that_is_a_column_answers_by_id():
+    pandas = pytest.importorskip("pandas", reason="needs the extra tables")
+    one = named()
+    truth = pandas.Series(np.arange(12) // 6, index=one.pool.ids)
+    one.run(8, truth.sample(frac=1, random_state=1))
+    assert one.pool.labels_of(one.labelled_ids).tolist() == truth[one.labelled_ids].tolist()
+    with pytest.raises(ValueError, match=r"oracle: .* is not among the rows of the pool"):
+        one.run(12, truth.rename(lambda id: id + "?"))
+    unnamed = learner()  # an array names nothing
+    column = pandas.Series(np.arange(60) % 2, index=np.arange(60)[::-1])
+    unnamed.run(4, column)
+    assert unnamed.pool.labels_of(unnamed.labelled_ids).tolist() == (unnamed.labelled_ids % 2).tolist()
+
+
+def test_a_belief_about_a_data_frame_goes_by_its_index():
+    one = named()
+    one.tell(["p0", "p11"], ["low", "high"])
+    rows = one.pool.inputs.frame.iloc[[4, 2]]
+    assert one.belief(rows).ids.tolist() == ["p4", "p2"]
+    assert one.predict(rows).tolist() == one.predict(ids=["p4", "p2"]).tolist()
+
+
+def test_a_journal_says_how_labels_were_put_beside_the_inputs():
+    one = learner(pool=Pool(np.arange(9.0)[:, None], labels={8: 1, 0: 0}))
+    assert one.journal.runs()[0].terms.notes["labels"] == "by id"
+    two = learner(pool=Pool(np.arange(9.0)[:, None], answers=[0] * 9))
+    assert two.journal.runs()[0].terms.notes["answers"] == "by position"
+
+
+@pytest.mark.parametrize("name", ["test", "validation"])
+def test_examples_for_tests_come_in_any_form(name):
+    rows = np.array([[-1.0], [20.0]], dtype=np.float32)
+    pairs = torch.utils.data.TensorDataset(torch.tensor(rows), torch.tensor([0, 1]))
+    forms = [(rows, [0, 1]), Examples(rows, [0, 1]), pairs, (rows, {1: 1, 0: 0})]
+    found = [learner(**{name: form})._fitted._examples_given[name] for form in forms]
+    for one in found:
+        assert np.asarray(one.inputs[:]).tolist() == rows.tolist()
+        assert one.labels.tolist() == [0, 1]
+    frame = pytest.importorskip("pandas", reason="needs the extra tables").DataFrame({"x": [-1.0, 20.0], "y": [0, 1]})
+    one = learner(**{name: (frame, "y")})._fitted._examples_given[name]
+    assert (one.inputs.names, one.labels.tolist()) == (("x",), [0, 1])

@@ -160,13 +160,14 @@ def test_method_and_k_may_change_between_rounds_and_stay_when_they_are_not_named
         one.tell(NAMES[:6], named(NAMES[:6]))
         one.ask()
     with opened(tmp_path / "run.db", range(60), method="entropy", k=5) as one:
+        assert "changed since the last batch: method is now entropy; k is now 5" in one.ask().warnings  # the old one
         batch = one.ask()
         assert len(batch) == 5
         assert batch.warnings[-1] == "changed since the last batch: method is now entropy; k is now 5"
         assert one.ask().warnings == ()
     with opened(tmp_path / "run.db", range(60), method=None, k=None) as one:
         assert (one.method.name, one.k) == ("entropy", 5)
-        assert one.ask().warnings == ()
+        assert one.ask(new=True).warnings == ()
         asks = [ask for fit in one.history for ask in fit.asks]
         assert [ask.method for ask in asks] == ["bald", "entropy", "entropy", "entropy"]
     fresh = opened(None, range(60), method=None, k=None)

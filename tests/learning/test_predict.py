@@ -105,7 +105,7 @@ def test_without_test_examples_the_validation_metrics_are_not_taken_for_theirs()
 
 
 def test_labels_are_rows_with_names_of_people_and_classes_and_corrections(tmp_path):
-    learner = ActiveLearner(Committee(), named_pool(), k=2)
+    learner = ActiveLearner(Committee(), named_pool(), k=2, resolve="last")
     batch = learner.ask()
     learner.tell(batch.ids, ["left", "top"], who="ann")
     learner.tell(batch.ids[:1], ["right"], who="bob")

@@ -253,7 +253,7 @@ NAMED = ActiveClassifier(HistGradientBoostingClassifier(**STEPS), k=4, members=3
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: FITTED.ask(X[:3]), "k: asked for 4 of the 3 rows of X_pool; pass a smaller k or more rows"),
+        (lambda: FITTED.ask(X[:3]), "k: asked for 4 of the 3 rows of X_pool to label; pass a smaller k or more rows"),
         (lambda: FITTED.ask(X, k=0), "k: expected a whole number of at least 1, found 0"),
         (
             lambda: FITTED.ask(X[:, :2]),
@@ -288,3 +288,64 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(call, sentence):
 def test_nothing_can_be_asked_before_a_fit(verb):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(ActiveRegressor(Ridge()), verb)(X)
+
+
+@pytest.mark.parametrize("active", [ActiveRegressor(Ridge(), random_state=0), ActiveClassifier(LogisticRegression())])
+def test_labels_of_a_column_go_by_the_index_of_a_frame(active):
+    rows = pandas.DataFrame(X[:40], index=[f"r{place}" for place in range(40)], columns=list("abc"))
+    labels = pandas.Series(np.round(Y[:40]) if isinstance(active, ActiveRegressor) else KINDS[:40], index=rows.index)
+    mixed = labels.sample(frac=1, random_state=0)
+    wanted = clone(active).fit(rows, labels.to_numpy()).predict(rows)
+    for told in (mixed, mixed.to_dict(), mixed.to_frame().squeeze()):
+        assert np.array_equal(clone(active).fit(rows, told).predict(rows), wanted)
+    assert np.array_equal(
+        clone(active)
+        .fit(rows[:20], labels[:20])
+        .tell(rows[20:], mixed[mixed.index.isin(rows.index[20:])])
+        .predict(rows),
+        wanted,
+    )
+    with pytest.raises(ValueError, match=r"y: id 'q0' \(1 in all\) is not among the rows of X, which go by 'r0'"):
+        clone(active).fit(rows, mixed.rename({"r0": "q0"}))
+
+
+def test_beside_an_array_labels_go_by_position_whatever_their_index():
+    labels = pandas.Series(Y, index=RNG.permutation(80))
+    fitted = ActiveRegressor(Ridge(), random_state=0).fit(X, labels)
+    assert np.array_equal(fitted.predict(X), ActiveRegressor(Ridge(), random_state=0).fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("verb", ["fit", "tell"])
+@pytest.mark.parametrize(
+    ("active", "labels"), [(ActiveRegressor(Ridge()), Y), (ActiveClassifier(LogisticRegression()), KINDS)]
+)
+def test_labels_that_change_after_a_fit_are_not_learned(active, labels, verb):
+    mine, kept, active = labels[:30].copy(), labels[:30].copy(), clone(active).set_params(random_state=0, k=5)
+    other = clone(active)
+    getattr(active, verb)(X[:30], mine)
+    getattr(other, verb)(X[:30], kept)
+    mine[:] = mine[::-1].copy()
+    assert active.ask(X[30:]).ids.tolist() == other.ask(X[30:]).ids.tolist()
+    mine[:] = mine[0]
+    assert np.array_equal(
+        active.tell(X[30:40], labels[30:40]).predict(X), other.tell(X[30:40], labels[30:40]).predict(X)
+    )
+
+
+def test_a_row_of_a_frame_that_is_told_again_takes_its_new_label():
+    active = ActiveRegressor(HistGradientBoostingRegressor(**STEPS), k=3, members=3, random_state=0)
+    active.fit(FRAME[:30], np.zeros(30)).tell(FRAME[20:40], Y[20:40])
+    assert len(active._labelled) == 40
+    assert active._labels_N.tolist() == [0.0] * 20 + Y[20:40].tolist()
+    others = FRAME[:5].assign(rooms=0.5)  # the same index, and other values: other rows
+    assert len(active.tell(others, Y[:5])._labelled) == 45
+
+
+def test_rows_of_a_frame_that_have_a_label_are_not_asked_for():
+    active = ActiveRegressor(Ridge(), k=40, members=3, random_state=0).fit(X[:40], Y[:40])
+    assert len(active.ask(X)) == 40  # rows of an array have no names
+    rows = pandas.DataFrame(X)
+    active.fit(rows[:40], Y[:40])
+    assert min(active.ask(rows)) == 40
+    with pytest.raises(ValueError, match="k: asked for 41 of the 40 rows of X_pool to label"):
+        active.ask(rows, k=41)

@@ -27,7 +27,6 @@ from natsel.models import Dropout, Ensemble, Training, mlp
 from natsel.models.networks.outputs import SoftClasses, outputs_for_labels
 from natsel.objectives import Context, read
 from natsel.objectives.jepig import TaughtJEPIG
-from natsel.objectives.readings.draws.two_model_jepig import jepig_from_two_models
 
 CPU = torch.device("cpu")
 QUICK = Training(max_epochs=5, epoch_samples=256)
@@ -132,15 +131,10 @@ def test_the_score_is_bald_less_the_students():
     found = score(Method(TaughtJEPIG(), TopK()), belief)
     expected = score("bald", teacher) - (score("bald", others[0]) + score("bald", others[1])) / 2
     torch.testing.assert_close(found, expected)
-    single = jepig_from_two_models(teacher.log_probs_N_K_C, others[0].log_probs_N_K_C)
-    torch.testing.assert_close(single, score("bald", teacher) - score("bald", others[0]))
-    assert jepig_from_two_models(teacher.log_probs_N_K_C, teacher.log_probs_N_K_C).tolist() == [0.0] * 5
-    agreed = others[0].log_probs_N_K_C[:, :1].expand(-1, 6, -1)
-    torch.testing.assert_close(
-        jepig_from_two_models(teacher.log_probs_N_K_C, agreed), score("bald", teacher), rtol=1e-12, atol=1e-12
-    )
-    with pytest.raises(ValueError, match="student_N_K_C: expected 5 points and 3 classes"):
-        jepig_from_two_models(teacher.log_probs_N_K_C, agreed[:2])
+    agreed = CategoricalSamples(others[0].log_probs_N_K_C[:, :1].expand(-1, 6, -1))
+    for student, expected in ((teacher, torch.zeros(5).double()), (agreed, score("bald", teacher))):
+        found = score(Method(TaughtJEPIG(), TopK()), TwoModels.of(teacher, [student]))
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_batch_is_a_difference_of_batchbalds():

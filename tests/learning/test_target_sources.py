@@ -227,7 +227,7 @@ def test_a_batch_that_was_asked_for_is_not_asked_for_again(tmp_path):
         first = one.ask().ids.tolist()
     with learner(TargetInputs(fresh, count=9), store=tmp_path / "run.db") as one:
         assert one.outstanding.tolist() == first
-        second = one.ask().ids.tolist()
+        second = one.ask(new=True).ids.tolist()
     bare = learner(TargetInputs(fresh, count=9))
     assert [bare.ask().ids.tolist(), bare.ask().ids.tolist()] == [first, second]
 

@@ -94,7 +94,7 @@ def test_members_side_by_side_learn_what_each_learns_alone(network, validation):
     members = ensemble.stacked(together, LABELLED)
     if members is None:
         assert any(isinstance(part, nn.BatchNorm1d) for part in network)
-        pytest.skip("this torch does not stack batch norm")
+        pytest.skip("needs a torch that stacks batch norm")
     stacked = ensemble.train_members(members, LABELLED, validation, impatient, seeds, torch.device("cpu"))
     ensemble.unstack(members, together)
     for seed, module, epochs in zip(seeds, together, stacked, strict=True):

@@ -176,11 +176,10 @@ def test_other_columns_and_arrays_are_refused_by_name():
 
 
 def test_advice_about_frames_names_what_the_estimator_was_given():
-    with pytest.raises(ValueError, match=r"city \(category\), owner \(text\): encode or leave out") as error:
+    with pytest.raises(ValueError, match=r"'Ulm'\); .* it was given a frame .*city category, owner text"):
         Sklearn(LogisticRegression()).fit(Examples(FRAME.fillna({"age": 0.0}), LABELS))
-    assert "label more" not in str(error.value)
     bagged = BaggingClassifier(make_pipeline(by_name(), LogisticRegression()), 3)
-    with pytest.raises(ValueError, match=r": use members= in place of a bagging estimator"):
+    with pytest.raises(ValueError, match=r"; use members= in place of a bagging estimator"):
         Sklearn(bagged).fit(Examples(FRAME, LABELS))
 
 
@@ -211,7 +210,7 @@ def test_boosted_trees_read_frames_with_categories_and_gaps(library):
 
 
 def test_frames_of_polars_reach_estimators_and_never_those_that_they_crash():
-    polars = pytest.importorskip("polars", reason="needs polars")
+    polars = pytest.importorskip("polars", reason="needs the package polars")
     frame = polars.from_pandas(FRAME[TYPED])
     model = Sklearn(HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2))
     found = model.fit(Examples(frame, LABELS)).believe(frame).log_probs_N_K_C

@@ -8,7 +8,7 @@ from natsel.data import Examples
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.processes.gpytorch_process import GPyTorch
 
-gpytorch = pytest.importorskip("gpytorch", reason="the extra gp is not installed")
+gpytorch = pytest.importorskip("gpytorch", reason="needs the extra gp")
 pytestmark = pytest.mark.filterwarnings("ignore")  # GPyTorch's own
 
 RNG = np.random.default_rng(0)

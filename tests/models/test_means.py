@@ -39,7 +39,7 @@ LABELS, POOL_LABELS, TARGET_LABELS = (
 NUMBERS = Examples(INPUTS, LABELS)
 CLASSES = Examples(INPUTS, (LABELS > 5).astype(int))
 
-with_gpytorch = pytest.mark.skipif(find_spec("gpytorch") is None, reason="the extra gp is not installed")
+with_gpytorch = pytest.mark.skipif(find_spec("gpytorch") is None, reason="needs the extra gp")
 
 
 def gpytorch_process(classes: bool = False) -> GPyTorch:

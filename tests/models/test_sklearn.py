@@ -143,25 +143,40 @@ def test_what_scikit_learn_refuses_is_said_in_one_sentence():
     hopeless = Examples(np.array([[0.0], [np.nan]]), np.array([0, 1]))
     with pytest.raises(ValueError, match=r"^estimator: LogisticRegression cannot be fitted to these 2 .*NaN") as error:
         Sklearn(LogisticRegression()).fit(hopeless)
-    assert str(error.value).endswith("; it was given an array of float64, shape (2, 1): check what it expects")
+    assert str(error.value).endswith("check what it expects: it was given an array of float64, shape (2, 1)")
 
 
 SEARCHED = GridSearchCV(LogisticRegression(max_iter=500), {"C": [1.0]}, cv=5, error_score="raise")
 
 
+class Counted(DecisionTreeClassifier):
+    """Counts its fits, all of which fail."""
+
+    fits = 0
+
+    def fit(self, rows, labels):
+        Counted.fits += 1
+        raise ValueError("not these")
+
+
 @pytest.mark.parametrize(
-    ("estimator", "remedy"),
+    ("estimator", "words"),
     [
-        (SEARCHED, "label more"),
-        (BaggingClassifier(SEARCHED, 2), "label more, or use members= in place of a bagging estimator"),
+        (SEARCHED, "n_splits=5.*; label more, or check what it expects"),
+        (BaggingClassifier(SEARCHED, 2), "; use members= in place of a bagging estimator, label more, or check"),
         (make_pipeline(ColumnTransformer([("a", StandardScaler(), ["age"])]), LogisticRegression()), "what it expects"),
     ],
 )
-def test_more_labels_are_advised_only_where_they_would_help(estimator, remedy):
+def test_a_fit_that_failed_says_why_and_what_may_help(estimator, words):
     labelled = Examples(DIGITS.data[:3], np.array([0, 1, 1]))
-    with pytest.raises(ValueError, match=r"^estimator: \w+ cannot be fitted to these 3 examples") as error:
+    with pytest.raises(ValueError, match=rf"^estimator: \w+ cannot be fitted to these 3 examples.*{words}"):
         Sklearn(estimator).fit(labelled)
-    assert str(error.value).endswith(remedy)
+
+
+def test_no_fit_is_made_for_the_words_of_an_error():
+    with pytest.raises(ValueError, match=r"^estimator: Counted cannot be fitted to these 3 examples \(not these\)"):
+        Sklearn(Counted()).fit(Examples(DIGITS.data[:3], np.array([0, 1, 1])))
+    assert Counted.fits == 1
 
 
 class Altered(DecisionTreeClassifier):
@@ -368,7 +383,7 @@ def test_selection_by_gaussian_bald_from_a_forest():
         (lambda: Sklearn(Ridge(), members=1), "^members: a committee needs at least 2, found 1"),
         (lambda: Sklearn(GaussianNB(), smoothing=1.0), "^smoothing: must be at least 0 and below 1, found 1.0"),
         (lambda: Sklearn(GaussianNB()).believe(POOL), "^model: .*fit the model first"),
-        (lambda: Sklearn(GaussianNB()).fit(Examples(POOL)), "^labelled: found 60 examples without labels"),
+        (lambda: Sklearn(GaussianNB()).fit(Examples(POOL)), "^labelled: found no labels"),
         (lambda: Sklearn(GaussianNB()).fit(Examples(POOL, np.linspace(0, 1, 60))), "^labels: .*found float64"),
         (
             lambda: Sklearn(GaussianNB()).fit(Examples(POOL, np.arange(60) % 3 - 1)),

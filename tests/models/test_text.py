@@ -32,7 +32,7 @@ def test_it_learns_which_words_matter():
     assert good[1] < 0.35
     assert 0.2 < good[2] < 0.8  # no word of it is known
     again = TextModel(head=QUICK).fit(LABELLED, seed=1).believe(texts("lovely warm fine"))
-    assert torch.equal(again.log_probs_N_K_C, belief.log_probs_N_K_C[:1])
+    torch.testing.assert_close(again.log_probs_N_K_C, belief.log_probs_N_K_C[:1])  # one text here, three there
 
 
 def test_features_follow_the_formula():
@@ -80,7 +80,7 @@ def test_rows_are_made_dense_in_parts_and_all_parts_agree():
         (lambda: TextModel(np.full((2, 3), "a", dtype=object)), r"^texts: .*found shape \(2, 3\)"),
         (lambda: TextModel().believe(texts("a")), "^model: .*fit the model first"),
         (lambda: TextModel().fit(Examples(np.zeros((2, 3)), np.array([0, 1]))), "^labelled: expected a list of texts"),
-        (lambda: TextModel().fit(Examples(["a", "b"])), "^labelled: found 2 examples without labels"),
+        (lambda: TextModel().fit(Examples(["a", "b"])), "^labelled: found no labels"),
         (lambda: TextModel().fit(Examples(["?", "!"], np.array([0, 1]))), "^texts: found no word in 2 texts"),
         (lambda: TextModel(head=QUICK).fit(LABELLED).believe(np.zeros(3)), "^inputs: .*found float among them"),
     ],

@@ -320,11 +320,9 @@ def test_the_kept_epoch_is_the_first_of_the_best():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("preset", "count", "least"), [(BATCHBALD, 20, 0.55), (QUICK, 100, 0.7), (QUICK, 300, 0.88)])
+@pytest.mark.needs_data("mnist")
 def test_the_batchbald_network_learns_mnist_from_few_labels(preset, count, least):
-    try:
-        mnist = load("mnist")
-    except ValueError as reason:
-        pytest.skip(str(reason))
+    mnist = load("mnist")
     start = balanced_start(mnist.train.labels, count // 10, seed=0)
     rest = np.setdiff1d(np.arange(len(mnist.train)), start)[:1024]
     network = fresh(mnist_cnn, 0)

@@ -266,3 +266,39 @@ def test_what_is_not_known_is_refused_where_it_is_needed():
             with pytest.raises(ValueError, match="the noise of outcomes is not known"):
                 natsel.score(method, one)
     assert len(natsel.select("mu-rho-bald", belief, k=2).ids) == 2
+
+
+# Yes or no: the information of a label about an effect is a sum over the draws.
+
+
+def test_rho_exact_of_yes_or_no_is_a_sum_over_effects():
+    """By hand: draws 0 and 2 have one effect, though rounding parts their differences, and draw 1 another."""
+    weights_K = np.array([0.2, 0.5, 0.3])
+    control, treated = np.array([[0.1, 0.6, 0.3]]), np.array([[0.3, 0.2, 0.5]])
+    assert 0.3 - 0.1 != 0.5 - 0.3
+    together = (0.2 * 0.3 + 0.3 * 0.5) / 0.5
+    h = lambda p: -(p * np.log(p) + (1 - p) * np.log1p(-p))  # noqa: E731
+    expected = h(weights_K @ treated[0]) - 0.5 * h(together) - 0.5 * h(0.2)
+    belief = natsel.YesOrNoOutcomes(control, treated, [1], log_weights_K=np.log(weights_K))
+    assert float(scores("rho-exact", belief)[0]) == pytest.approx(expected, rel=1e-12)
+    single = natsel.YesOrNoOutcomes(
+        torch.from_numpy(control).float(), torch.from_numpy(treated).float(), [1], log_weights_K=np.log(weights_K)
+    )
+    assert float(scores("rho-exact", single)[0]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("draws", [2, 3, 100])
+def test_a_yes_or_no_label_tells_at_most_ln_2_of_an_effect(draws):
+    """Certain members, effects that only one arm decides, arms that vary with each other, full trees of a forest."""
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 2, size=(2, 200, draws)).astype(float)
+    vague = rng.uniform(size=(2, 200, draws))
+    for control, treated in (votes, vague, (votes[0], votes[0]), (1 - votes[0], votes[0]), (votes[0], vague[0])):
+        for treatment in (0, 1):
+            belief = natsel.YesOrNoOutcomes(control, treated, np.full(200, treatment))
+            found_N = scores("rho-exact", belief)
+            assert bool((found_N >= 0).all() and (found_N <= np.log(2) + 1e-12).all())
+            assert bool((found_N <= scores("bald", belief) + 1e-12).all()), "the effect is a function of the draw"
+    assert scores("rho-exact", natsel.YesOrNoOutcomes(votes[0], votes[0], np.ones(200))).max() == 0
+    selection = natsel.select("rho-exact", natsel.YesOrNoOutcomes(*vague, np.ones(200)), 5)
+    assert not any(warning.startswith("moment-matched") for warning in selection.warnings)

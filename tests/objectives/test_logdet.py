@@ -335,7 +335,7 @@ def test_held_points_are_not_wanted_again():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc of Linux")
 def test_a_thousand_classes_fit_in_a_gibibyte():
     """50,000 points, 1,000 classes, 512 features: gradients written out would take 95 GiB."""
     points, classes, width, page = 50_000, 1000, 512, 4096

@@ -47,7 +47,7 @@ def test_highest_scores_are_kept_ties_by_position_infinity_first(keep, count):
 def test_shares_that_floating_point_misses():
     case = GOLDEN["prune_rounding"]
     assert [n_kept(*pair) for pair in case["inputs"]["pairs"]] == case["outputs"]["n_keep"]
-    for keep in (0.05, 0.0, -0.1, 1.1, math.nan):
+    for keep in (0.05, 0.0, -0.1, 1.1, math.nan, None, "half"):
         with pytest.raises(ValueError, match=r"^keep: "):
             kept_positions(SCORES, keep)
     with pytest.raises(ValueError, match="score_N: found NaN at example 1"):
@@ -146,6 +146,30 @@ def test_wrong_labels_are_among_the_first_and_easy_pruning_leaves_them_out(digit
     assert not found.hardest(1)[0]["kept"]
 
 
+def test_names_of_the_data_reach_the_list_and_the_table(tmp_path, digits):
+    pandas = pytest.importorskip("pandas")
+    names = np.array([f"scan-{place}" for place in range(300)])
+    frame = pandas.DataFrame(np.asarray(digits.inputs).reshape(300, -1)).add_prefix("pixel ")
+    frame = frame.assign(kind=digits.labels, scan=names)
+    settings = {"training": QUICK, "at_epoch": 1, "runs": 1, "device": "cpu"}
+    found = natsel.prune(frame, labels="kind", ids="scan", **settings)
+    by_pair = natsel.prune((frame.filter(like="pixel"), digits.labels), ids=names, **settings)
+    assert found.score_N.tolist() == by_pair.score_N.tolist()
+    for one in (found, by_pair):
+        assert one.likely_label_errors(1)[0]["id"] in names.tolist()
+    table = found.to_frame()
+    assert table["id"].tolist() == [row["id"] for row in found.hardest()]
+    assert (table["label"] != table["predicted"]).sum() == len(found.likely_label_errors())
+    found.to_csv(tmp_path / "all.csv")
+    frame.to_csv(tmp_path / "scans.csv", index=False)
+    out = tmp_path / "found.csv"
+    command = ["prune", str(tmp_path / "scans.csv"), "--labels", "kind", "--ids", "scan", "--method", "input-norm"]
+    assert main([*command, "--out", str(out)]) == 0
+    with out.open(newline="") as file:
+        assert {row["id"] for row in csv.DictReader(file)} == set(names.tolist())
+    assert (tmp_path / "all.csv").read_text().startswith("rank,id,score,label,predicted,kept\n1,scan-")
+
+
 def test_files_keep_everything_but_the_data(tmp_path, digits):
     names = [f"{place}.png" for place in range(300)]
     named = natsel.Examples(digits.inputs, digits.labels, tuple("abcdefghij"), {"file": np.array(names)})
@@ -211,6 +235,7 @@ def test_command_writes_tables_files_and_a_page_with_pictures(tmp_path, capsys):
     assert [int(row["id"]) for row in rows[:251]] == said["ids"]
     assert page.read_text().count("data:image/png;base64,") > 20
     assert "Likely label errors" in page.read_text()
+    assert "labels are not what the networks predict: look at them before you train. 251 of 1,258" in page.read_text()
     np.savez(tmp_path / "own.npz", inputs=np.eye(6, dtype=np.float32), labels=[0, 1, 0, 1, 0, 1])
     kept = tmp_path / "kept.safetensors"
     assert main(["prune", str(tmp_path / "own.npz"), "--balanced", "--out", str(kept), *settings]) == 0
@@ -233,7 +258,7 @@ def test_scores_do_not_depend_on_the_order_of_examples_for_one_network(digits):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no accelerator")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
 @pytest.mark.parametrize("method", ["el2n", "grand", "grand-last-layer"])
 def test_an_accelerator_gives_the_same_scores(digits, method):
     settings = {"network": network, "training": QUICK, "runs": 1, "at_epoch": 0}

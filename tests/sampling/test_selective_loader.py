@@ -13,11 +13,20 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 import natsel
 from natsel.sampling.candidates import epoch_batches
 from natsel.sampling.scoring_pass import ScoringPass
+from natsel.sampling.selective_loader import _NetworkCopy
 from natsel.seeds import derive
 
 N, C = 100, 3
@@ -160,6 +169,73 @@ def test_modes_score_by_batch_or_running_statistics_and_only_eval_is_cut():
     without = copy.deepcopy(model)
     without[3].p = 0.0
     np.testing.assert_allclose(quiet, losses(without, np.arange(N)), rtol=1e-5)
+
+
+def shifted(frozen, seed=0):
+    """Candidates that are unlike the statistics that were frozen, and a network that is trained with these."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, C)).train()
+    for place in frozen:
+        model[place].eval()
+    return model, torch.from_numpy(INPUTS) + 2, torch.from_numpy(LABELS)
+
+
+def losses_of_the_training_step(model, inputs, labels, rows, seed):
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        logits = copy.deepcopy(model)(inputs[rows])
+    return functional.cross_entropy(logits, labels[rows], reduction="none")
+
+
+@pytest.mark.parametrize("frozen", [(1,), (1, 3), ()])
+def test_scores_are_those_of_the_network_in_the_modes_of_its_training_step(frozen):
+    model, inputs, labels = shifted(frozen)
+    rows = np.arange(N)
+    found = ScoringPass()(model, inputs, labels, seed=3).loss_N
+    torch.testing.assert_close(found, losses_of_the_training_step(model, inputs, labels, rows, 3))
+    assert [part.training for part in model[1:4:2]] == [place not in frozen for place in (1, 3)]
+    before = copy.deepcopy(model.state_dict())
+    ScoringPass(update_statistics=True)(model, inputs, labels, seed=3)
+    moved = not torch.equal(before["1.running_mean"], model[1].running_mean)
+    assert moved == (1 not in frozen)
+
+
+def test_a_network_that_freezes_parts_when_it_begins_to_train_is_scored_so():
+    class Frozen(nn.Sequential):
+        def train(self, mode=True):
+            super().train(mode)
+            self[1].eval()
+            return self
+
+    model = Frozen(*shifted(())[0]).eval()  # after a validation
+    inputs, labels = shifted(())[1:]
+    found = ScoringPass()(model, inputs, labels, seed=3).loss_N
+    expected = losses_of_the_training_step(copy.deepcopy(model).train(), inputs, labels, np.arange(N), 3)
+    torch.testing.assert_close(found, expected)
+    assert not any(part.training for part in model.modules())
+
+
+@pytest.mark.parametrize("lag", [False, True])
+def test_batches_are_chosen_with_frozen_parts_frozen(lag):
+    model, inputs, labels = shifted((1, 3))
+    loader = loader_of(model, (inputs, labels), method="loss", irreducible_loss=None, lag=lag)
+    for batch, rows in zip(loader, epoch_batches(N, 40, seed=0, epoch=0), strict=True):
+        loss_N = losses_of_the_training_step(model, inputs, labels, rows, 0)
+        assert batch.ids.tolist() == rows[loss_N.argsort(descending=True)[: len(batch)].numpy()].tolist()
+
+
+def test_the_copy_that_is_scored_on_a_stream_follows_the_modes_of_the_network():
+    model = network().train()
+    copied = _NetworkCopy.of(model)
+    model[1].eval()
+    copied.update(list(model.modules()))
+    assert [part.training for part in copied.parts] == [part.training for part in model.modules()]
+
+
+def test_dropout_that_is_frozen_draws_nothing():
+    model, *data = shifted((3,))
+    with pytest.raises(ValueError, match="draws: all passes predict the same"):
+        next(iter(loader_of(model, tuple(data), method="bald", draws=3, irreducible_loss=None)))
 
 
 def test_low_precision_gives_losses_in_float32_and_leaves_the_cache_of_autocast_alone():
@@ -308,6 +384,26 @@ def test_draws_whose_loss_is_not_finite_are_left_out():
     assert loader.diagnostics.not_finite == 15
 
 
+def test_a_batch_that_was_read_ahead_is_not_read_again():
+    read = []
+
+    class Counted(_Dicts):
+        def __getitem__(self, row):
+            read.append(row)
+            return super().__getitem__(row)["x"] + len(read), int(LABELS[row])  # changes at random, as it were
+
+    model = network()
+    loader = loader_of(model, Counted(), lag=True)
+    seen = []
+    for _ in range(3):
+        for batch in loader:
+            seen += batch.ids.tolist()
+            train_on(model, batch)
+            break
+    assert sorted(read) == list(range(N))
+    assert len(seen) == len(set(seen)) == 20
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
 def test_lag_on_a_stream_of_its_own_selects_the_same():
@@ -328,14 +424,17 @@ def test_lag_on_a_stream_of_its_own_selects_the_same():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
 @pytest.mark.parametrize("method", ["rho-loss", "grad-norm"])
 @pytest.mark.parametrize("lag", [False, True])
-def test_a_recorded_pass_selects_the_same(lag, method):
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_recorded_pass_selects_the_same(lag, method, frozen):
     def picked(cuda_graph):
         model = network(dropout=0.3).cuda()
         loader = loader_of(model, batch=4, lag=lag, method=method, cuda_graph=cuda_graph)
         found = []
-        for _ in range(3):
-            for batch in loader:
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
                 found.append((batch.ids.tolist(), batch.scores.tolist()))
+                if frozen and epoch == 1 and step == 2:
+                    model[1].eval()  # also within an epoch
                 train_on(model, batch)
         return found, [one.tolist() for one in model.state_dict().values()]
 
@@ -447,6 +546,9 @@ def test_ranks_share_the_candidates_of_an_epoch():
             {"dataset": DataLoader(_Dicts(), 5, sampler=WeightedRandomSampler(np.ones(N), N))},
             "dataset: the DataLoader draws by its WeightedRandomSampler",
         ),
+        ({"batch_size": 8}, "batch_size: SelectiveLoader has no such option; it is called batch"),
+        ({"shuffle": True}, "shuffle: SelectiveLoader has no such option; every epoch has an order of its own"),
+        ({"num_workers": 2}, "num_workers: SelectiveLoader has no such option; how data are read is said by a Data"),
     ],
 )
 def test_refuses_before_any_work(options, reason):
@@ -454,6 +556,90 @@ def test_refuses_before_any_work(options, reason):
     model.forward = None  # not called
     with pytest.raises(ValueError, match=re.escape(reason)):
         loader_of(model, **options)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "drawn"),
+    [
+        (lambda data: RandomSampler(data, num_samples=20), 20),
+        (lambda data: RandomSampler(data, num_samples=200), 200),
+        (lambda data: SequentialSampler(range(20)), 20),
+        (lambda data: DistributedSampler(data, num_replicas=4, rank=1), 25),
+    ],
+)
+def test_a_sampler_that_draws_a_part_is_refused(sampler, drawn):
+    data = _Dicts()
+    found = sampler(data)
+    said = f"dataset: the {type(found).__name__} of the DataLoader draws {drawn} of 100 examples, .*Subset"
+    with pytest.raises(ValueError, match=said):
+        loader_of(_TakesWords(network()), DataLoader(data, 5, sampler=found))
+
+
+def test_samplers_that_draw_each_example_once_stay():
+    data = _Dicts()
+    usual = [RandomSampler(data), SequentialSampler(data), DistributedSampler(data, num_replicas=1, rank=0)]
+    for sampler in usual:
+        assert len(loader_of(_TakesWords(network()), DataLoader(data, 5, sampler=sampler))) == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "options"),
+    [(41, {}), (83, {"rank": 0, "world": 2}), (9, {"batch": 1, "keep": 1.0}), (1, {}), (3, {"rank": 2, "world": 3})],
+)
+def test_a_last_candidate_that_batch_norm_cannot_score_is_refused_at_once(count, options):
+    data = (INPUTS[:count], LABELS[:count])
+    options = {"method": "loss", "irreducible_loss": None} | options
+    with pytest.raises(ValueError, match=f"drop_last: {count // options.get('world', 1)} examples in batches of"):
+        loader_of(network(), data, **{"batch": 1} | options)
+
+
+def test_where_batch_norm_takes_no_statistics_of_one_candidate_it_may_come():
+    data, options = (INPUTS[:41], LABELS[:41]), {"irreducible_loss": np.zeros(41)}
+    frozen = network()
+    frozen[1].eval()
+    plain = nn.Linear(4, C)
+    for model, more in ((network(), {"drop_last": True}), (network(), {"mode": "eval"}), (frozen, {}), (plain, {})):
+        assert sum(len(batch) for batch in loader_of(model, data, **options, **more)) in (8, 9)
+    pictures = natsel.Examples(RNG.normal(size=(41, 1, 4, 4)).astype(np.float32), LABELS[:41])
+    seen = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, C))
+    assert sum(len(batch) for batch in loader_of(seen, pictures, **options)) == 9
+
+
+def test_a_wrong_shape_is_a_sentence():
+    with pytest.raises(ValueError, match=r"^inputs: each has shape \(3,\), and the network expects \(4,\)"):
+        next(iter(loader_of(nn.Linear(4, C), (INPUTS[:, :3], LABELS))))
+
+
+def test_what_can_hardly_be_meant_is_said():
+    with pytest.warns(UserWarning, match="batch: found 101, and all 100 examples make one batch"):
+        assert len(loader_of(network(), batch=101)) == 1
+    with pytest.warns(UserWarning, match="model: ends in Softmax, and cross-entropy takes logits"):
+        loader_of(nn.Sequential(network(), nn.Softmax(1)))
+    loader_of(nn.Sequential(network(), nn.Softmax(1)), loss=lambda outputs, labels: -outputs[:, 0].log())
+
+
+def test_selected_labels_that_the_network_stops_to_predict_are_said_once():
+    labels = np.arange(N) % C
+    wrong = np.arange(N) % 5 == 0
+    noisy = np.where(wrong, (labels + 1) % C, labels)
+
+    def epochs(labels, losses, **options):
+        model = nn.Linear(C, C, bias=False)
+        loader = loader_of(model, (np.eye(C)[np.arange(N) % C], labels), irreducible_loss=losses, **options)
+        for sure in (0.1, 0.1, 3.0, 3.0, 4.0):  # a network that comes to know the right labels, and loses none any more
+            with torch.no_grad():
+                model.weight.copy_(sure * torch.eye(C))
+            list(loader)
+        return loader.diagnostics
+
+    said = "epoch 2: the selected examples are predicted right less often than the candidates, .* stop here"
+    with pytest.warns(UserWarning, match=said) as caught:
+        found = epochs(noisy, np.where(wrong, 1.5, 0.0))
+    assert len(caught) == 1
+    assert found.correct < 5 < found.candidates_correct == 80
+    epochs(labels, np.zeros(N))  # what is selected is as right as all: nothing is said
+    epochs(noisy, None, method="loss")
+    epochs(noisy, np.where(wrong, 1.5, 0.0), uniform_after=1)
 
 
 def test_refuses_losses_of_other_data_and_losses_that_are_no_vector():

@@ -417,8 +417,8 @@ def test_members_that_never_err_make_copies_worthless():
     state = state_of(CategoricalSamples.from_probs(one_hot))
     for position in range(3):
         assert state.add(position) > 0
-        assert state.add(position + 10) == 0.0
-        assert float(state.gains(torch.tensor([position]))) == 0.0
+        assert state.add(position + 10) == pytest.approx(0, abs=1e-14)
+        assert float(state.gains(torch.tensor([position]))) == pytest.approx(0, abs=1e-14)
 
 
 def test_exact_copies_tie_to_the_lower_position():
@@ -524,7 +524,8 @@ def test_doubt_is_zero_for_certain_rows_only():
 
 def test_bounds_are_bald_and_no_gain_is_larger():
     state = raced_state(rows=4096, taken=(3, 14, 15))
-    assert torch.allclose(state.bounds(), natsel.score("bald", state.belief), atol=2e-6)
+    above_N = state.bounds() - natsel.score("bald", state.belief)  # a float32 score may fall short by 2e-6
+    assert bool(((above_N >= 0) & (above_N <= 4e-6)).all())
     assert bool((state.gains(torch.arange(400)) <= state.bounds() + 2e-6).all())
 
 

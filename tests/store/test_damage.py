@@ -148,7 +148,7 @@ def test_what_may_not_be_written_says_so_and_is_read(path):
         assert journal.replay("main") == state
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="other rights")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
 def test_a_read_only_folder_can_be_read_and_says_so():
     folder = Path(tempfile.mkdtemp(prefix="natsel-test-"))
     try:
@@ -192,7 +192,7 @@ def _tried(folder):
     return "\n".join(told)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
 def test_a_disk_that_takes_no_more_says_so_and_goes_on(path):
     """A limit on the size of files stands for a full disk; SQLite calls it an error of the disk."""
     import resource
@@ -214,7 +214,7 @@ def test_a_disk_that_takes_no_more_says_so_and_goes_on(path):
         assert journal.replay("main").values == {1: 1, 7: 1}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="an open file stays where it is")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX system")
 def test_a_journal_that_is_moved_away_under_a_learner_says_so(path):
     with Journal(path) as journal:
         state = journal.replay("main")

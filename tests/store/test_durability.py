@@ -187,7 +187,7 @@ def test_many_may_make_one_journal_at_once(tmp_path, times):
             assert all(state == states[0] for state in states)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a POSIX system")
 def test_a_child_made_by_fork_must_open_its_own(journal, state):
     reads, writes = os.pipe()
     child = os.fork()
@@ -244,7 +244,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.skipif(os.name != "posix", reason="elsewhere folders cannot be opened")
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("again", [False, True])
 def test_a_file_is_on_disk_before_it_takes_its_name_and_its_folder_after(writer, again, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import math
 import sqlite3
 import threading
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -283,6 +284,61 @@ def test_replaying_is_the_same_as_having_been_there(steps):
         part = journal.replay("main", until=cut)
         journal.catch_up(part)
         assert part == replayed
+
+
+votes = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("tell"), st.integers(0, 3), st.integers(0, 2), st.sampled_from(["ann", "bob", "", "unnamed 2"])
+        ),
+        st.tuples(st.just("rename"), st.sampled_from(["a", "b", "c"]), st.sampled_from(["a", "b", "d"])),
+        st.tuples(st.just("release"), st.integers(0, 3)),
+        st.tuples(st.just("skip"), st.integers(0, 3)),
+    ),
+    max_size=20,
+)
+
+
+@settings(deadline=None)
+@given(votes)
+def test_votes_and_names_of_classes_replay_the_same_in_parts(steps):
+    """Labels are counted by a plain simulation: the last of each person, by the names that the classes have now."""
+    journal = Journal()
+    notes, config = {"classes": ["a", "b", "c"]}, {"resolve": "majority"}
+    state = journal.begin("main", Terms("data", "bald", 2, 0, config, notes))
+    said, aside = {}, set()
+    for kind, *what in steps:
+        if kind == "tell":
+            id, number, who = what
+            journal.tell(state, [id], [number], who=who)
+            person = "" if who == "unnamed 2" else who
+            said.setdefault(id, {}).pop(person, None)
+            said[id][person] = number
+            aside.discard(id)
+        elif kind == "rename" and what[0] in state.classes:
+            journal.rename_class(state, *what)
+        elif kind == "skip" and what[0] in state.disputed:
+            journal.skip(state, what)
+            aside.add(what[0])
+        elif kind == "release" and what[0] in state.disputed:
+            journal.release(state, what)
+            aside.add(what[0])
+        journal.catch_up(state)
+        number_of = {name: number for number, name in reversed([*enumerate(state.classes)])}
+        expected = {}
+        for id, votes in said.items():
+            counts = Counter(number_of[state.classes[vote]] for vote in votes.values()).most_common(2)
+            if id not in aside and (len(counts) == 1 or counts[0][1] > counts[1][1]):
+                expected[id] = counts[0][0]
+        assert state.values == expected
+    replayed = journal.replay()
+    assert replayed == state
+    assert list(replayed.values) == list(state.values)
+    for cut in range(replayed.seq + 1):
+        part = journal.replay("main", until=cut)
+        journal.catch_up(part)
+        assert part == replayed
+    assert journal.check().sound
 
 
 def test_threads_may_share_a_journal(journal, state):

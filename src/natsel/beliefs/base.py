@@ -10,8 +10,9 @@ read from all beliefs that can be seen as that kind. It predicts labels in the s
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -22,6 +23,8 @@ from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
 from natsel.ids import IdArray, ids_for
+
+_OWN: ContextVar[bool] = ContextVar("_OWN", default=False)  # whether beliefs are made of arrays that nobody else holds
 
 
 class NoView(ValueError):
@@ -57,6 +60,30 @@ class Belief:
     """The user's ids of the points: integers, or whatever else they were given as (`natsel.ids`)."""
     draws_id: str | None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Arrays that the caller holds are copied once they are checked: what becomes of them changes no belief."""
+        super().__init_subclass__(**options)
+        check: Callable[[Any], None] | None = vars(cls).get("__post_init__")
+        if check is None:
+            return
+
+        def check_and_copy(belief: Belief) -> None:
+            handed = dict(vars(belief))
+            check(belief)
+            kept = {} if _OWN.get() else {name: value for name, value in vars(belief).items() if torch.is_tensor(value)}
+            belief._set(**{name: of.clone() for name, of in kept.items() if _shared(of, handed.get(name))})
+
+        type.__setattr__(cls, "__post_init__", check_and_copy)
+
+    @classmethod
+    def _own(cls, *arrays: Any, **fields: Any) -> Self:
+        """Made of arrays that nobody else holds, or that are another belief's: kept as they are, without a copy."""
+        before = _OWN.set(True)
+        try:
+            return cls(*arrays, **fields)
+        finally:
+            _OWN.reset(before)
+
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
         """What else beliefs of this kind can be read as, nearest first.
@@ -85,6 +112,20 @@ class Belief:
     def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Labels of the points as a tensor, or a ValueError that says what is wrong with them."""
         return as_tensor(labels, name).to(self.device)
+
+    def in_order(self, labels: ArrayLike, name: str = "labels", positions: IdArray | None = None) -> ArrayLike:
+        """Labels with ids of their own in the order of the points, or of those at some positions; others as they are.
+
+        >>> from natsel.beliefs import GaussianFeatures
+        >>> GaussianFeatures([[1.0], [2.0]], ids=["a", "b"]).in_order({"b": 2.0, "a": 1.0})
+        array([1., 2.])
+        """
+        from natsel.data.alignment import beside, index_of, or_none
+
+        if index_of(labels) is None and not isinstance(labels, Mapping):
+            return labels
+        ids = or_none(self.ids) if positions is None else self.ids[positions]
+        return np.array(beside(labels, self, name, ids, listed=True, what="points")[0])
 
     def given(self, labelled: "Belief") -> "Belief":
         """The belief once labels at other points are known, whatever they turn out to be.
@@ -214,6 +255,14 @@ class Belief:
         """Fill fields of a frozen dataclass while it is being made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _shared(tensor: Tensor, array: object) -> bool:
+    """Whether writing to what was handed over may change a tensor that was read from it."""
+    if isinstance(array, Tensor):
+        return array.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr()
+    here = hasattr(array, "__array__") and tensor.device.type == "cpu"
+    return np.may_share_memory(np.asarray(array), tensor.numpy()) if here else hasattr(array, "__dlpack__")
 
 
 Seen = TypeVar("Seen", bound=Belief)

@@ -87,7 +87,7 @@ class CategoricalSamples(Weighted, Belief):
         _check_shape(logits, "logits_N_K_C")
         if bool(logits.isnan().any() | (logits == math.inf).any()):
             raise ValueError("logits_N_K_C: found NaN or +inf; check the model's output before scoring")
-        return cls(logits.log_softmax(-1), log_weights_K, draws_id=draws_id, ids=ids)
+        return cls._own(logits.log_softmax(-1), log_weights_K, draws_id=draws_id, ids=ids)
 
     @classmethod
     def from_probs(
@@ -109,7 +109,7 @@ class CategoricalSamples(Weighted, Belief):
                 f"probs_N_K_C: probabilities cannot be negative (smallest {float(probs.min()):.4g});"
                 " pass log probabilities to CategoricalSamples or logits to from_logits"
             )
-        return cls(
+        return cls._own(
             normalised(probs.log(), is_half(probs_N_K_C), "probs_N_K_C"), log_weights_K, draws_id=draws_id, ids=ids
         )
 
@@ -171,7 +171,7 @@ class CategoricalSamples(Weighted, Belief):
             8 * count * draws * classes, f"belief: {count} × {classes} × {draws} numbers in weight space", "slice it"
         )
         rows_N_C_K = chunked(work, count, 32 * draws * classes, self.device)
-        return FisherRows(rows_N_C_K, draws_id=self.draws_id, ids=self.ids)
+        return FisherRows._own(rows_N_C_K, draws_id=self.draws_id, ids=self.ids)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -204,6 +204,7 @@ class CategoricalSamples(Weighted, Belief):
         [-0.6931471805599453, -inf]
         """
         index = as_indices(points, len(self), self.device)
+        labels = self.in_order(labels, positions=index.cpu().numpy())
         labels_B = class_labels(as_integers(labels, "labels").to(self.device), len(index), self.shape[2])
 
         def seen(part: slice) -> Tensor:

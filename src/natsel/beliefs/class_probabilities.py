@@ -67,7 +67,8 @@ class ClassProbabilities(Belief):
                 f"probs_N_C: probabilities cannot be negative (smallest {float(probs.min()):.4g}); pass log"
                 " probabilities to ClassProbabilities"
             )
-        return cls(normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")[:, 0], draws_id=draws_id, ids=ids)
+        log_probs_N_1_C = normalised(probs.log()[:, None], is_half(probs_N_C), "probs_N_C")
+        return cls._own(log_probs_N_1_C[:, 0], draws_id=draws_id, ids=ids)
 
     def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Class numbers of the points."""

@@ -109,7 +109,7 @@ class ExampleLosses(Belief):
         if self.features_N_D.shape[1] == 0:
             raise NoView("features_N_D: this belief holds none; pass those of the network to ExampleLosses")
         probs_N_C = self._log_probs().exp_()
-        return FisherFactors.categorical(self.features_N_D, probs_N_C, draws_id=self.draws_id, ids=self.ids)
+        return FisherFactors._own(self.features_N_D, probs_N_C, draws_id=self.draws_id, ids=self.ids)
 
     def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Class numbers of the points, where there are logits to compare them with."""

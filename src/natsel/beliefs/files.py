@@ -33,7 +33,7 @@ ClassKind = Literal["log-probs", "probs", "logits"]
 Kind = Literal["log-probs", "probs", "logits", "means"]
 _NAMES: dict[ClassKind, str] = {"log-probs": "log probabilities", "probs": "probabilities", "logits": "logits"}
 _MAKE: dict[ClassKind, Callable[..., CategoricalSamples]] = {
-    "log-probs": CategoricalSamples,
+    "log-probs": CategoricalSamples._own,
     "probs": CategoricalSamples.from_probs,
     "logits": CategoricalSamples.from_logits,
 }
@@ -250,7 +250,7 @@ def _means(values: Stored, noise: float, log_weights_K: Stored | None, ids: Stor
         raise ValueError(f"path: expected two axes (points, draws), found shape {tuple(mean_N_K.shape)}; {remedy}")
     if not 0 < noise < float("inf"):
         raise ValueError(f"noise: expected a variance above 0, found {noise:g}; give a positive number")
-    return GaussianSamples(mean_N_K, noise, log_weights_K, ids=ids)
+    return GaussianSamples._own(mean_N_K, noise, log_weights_K, ids=ids)
 
 
 def _both_arms(arrays: Arrays, path: Path, noise: float | None, ids_key: str, weights_key: str) -> "PotentialOutcomes":
@@ -263,7 +263,7 @@ def _both_arms(arrays: Arrays, path: Path, noise: float | None, ids_key: str, we
             f"path: {path} lacks {', '.join(lost)}; both potential outcomes need mean0_N_K, mean1_N_K and treatment_N"
         )
     variance = 1.0 if noise is None else noise
-    return PotentialOutcomes(
+    return PotentialOutcomes._own(
         arrays.read("mean0_N_K"),
         arrays.read("mean1_N_K"),
         arrays.read("treatment_N"),

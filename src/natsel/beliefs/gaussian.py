@@ -109,7 +109,7 @@ class GaussianSamples(Weighted, _AboutNumbers):
         draws_id = self.draws_id
         if draws_id is not None and self.learnt is not None:
             draws_id = f"{draws_id} given {short_name(self.log_weights_K)}"
-        return GaussianFeatures(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids, mean_N)
+        return GaussianFeatures._own(centred_N_K * weights_K.sqrt(), noise_N, draws_id, self.ids, mean_N)
 
     @property
     def mean(self) -> Tensor:
@@ -178,7 +178,7 @@ class GaussianSamples(Weighted, _AboutNumbers):
         [-0.9189, -1.4189]
         """
         index = as_indices(points, len(self), self.device)
-        labels_B = _checked_numbers(labels, index)
+        labels_B = _checked_numbers(self.in_order(labels, positions=index.cpu().numpy()), index)
 
         def seen(part: slice) -> Tensor:
             variance_b_K = self.variance_N_K[index[part]].double()
@@ -241,7 +241,7 @@ class GaussianFeatures(_AboutNumbers):
 
         def weight_space(belief: "GaussianFeatures") -> Belief:
             rows_N_1_D = (belief.features_N_D * belief.noise_N.rsqrt()[:, None])[:, None]
-            return FisherRows(rows_N_1_D, draws_id=belief.draws_id, ids=belief.ids)
+            return FisherRows._own(rows_N_1_D, draws_id=belief.draws_id, ids=belief.ids)
 
         return (BeliefView(FisherRows, weight_space),)
 
@@ -304,7 +304,7 @@ class GaussianFeatures(_AboutNumbers):
         ([1.0, 2.0], [0.5, 2.0])
         """
         index = as_indices(points, len(self), self.device)
-        labels_B = _checked_numbers(labels, index)
+        labels_B = _checked_numbers(self.in_order(labels, positions=index.cpu().numpy()), index)
         if len(index) == 0:
             return self
         return self._updated(

@@ -59,7 +59,7 @@ class IndependentSamples(Belief):
         >>> IndependentSamples.from_probs([[[1.0, 0.0]]]).log_probs_N_K_C.tolist()
         [[[0.0, -inf]]]
         """
-        return cls(CategoricalSamples.from_probs(probs_N_K_C).log_probs_N_K_C, draws_id, ids)
+        return cls._own(CategoricalSamples.from_probs(probs_N_K_C).log_probs_N_K_C, draws_id, ids)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:

@@ -161,7 +161,7 @@ class ACSFeatures:
             width = 8 * (features := belief.features_N_D.shape[1]) + 24 * self.size
             found_N_Q = chunked(work, len(belief), width + 8 * features, belief.device)
             draws_id = None if after.draws_id is None else f"{after.draws_id} {name}"
-            return GaussianFeatures(found_N_Q, 1.0, draws_id, belief.ids)
+            return GaussianFeatures._own(found_N_Q, 1.0, draws_id, belief.ids)
 
         return _both(ours, theirs, embedded)
 
@@ -176,7 +176,7 @@ class ACSFeatures:
             raise ValueError(
                 "labelled: noise='learnt' is learnt from labels, found none; pass natsel.Targets(belief, labels=labels)"
             )
-        unit = GaussianFeatures(theirs.features_N_D, 1.0, theirs.draws_id, theirs.ids)
+        unit = GaussianFeatures._own(theirs.features_N_D, 1.0, theirs.draws_id, theirs.ids)
         residual_T = labels_T.double() - theirs.mean_N
         design_T_D = theirs.features_N_D.double()
         # |y|² − mᵀ Σ⁻¹ m = yᵀ (I + Φ Φᵀ)⁻¹ y, by the smaller of the two matrices that say the same.
@@ -241,7 +241,7 @@ def sum_of_kernels(beliefs: Sequence[Belief]) -> GaussianFeatures:
             raise ValueError("beliefs: they are about different points; predict the same points with each model")
     names = [part.draws_id for part in parts]
     features_N_D = torch.cat([part.features_N_D.double() for part in parts], 1)
-    return GaussianFeatures(
+    return GaussianFeatures._own(
         features_N_D,
         torch.stack([part.noise_N for part in parts]).sum(0),
         None if None in names else " + ".join(map(str, names)),
@@ -270,7 +270,8 @@ def as_features(belief: Belief) -> GaussianFeatures:
         def work(part: slice) -> Tensor:
             return precision.white(factors.explicit(part)[:, 0])
 
-        return GaussianFeatures(chunked(work, count, 32 * weights, belief.device), 1.0, belief.draws_id, belief.ids)
+        found_N_D = chunked(work, count, 32 * weights, belief.device)
+        return GaussianFeatures._own(found_N_D, 1.0, belief.draws_id, belief.ids)
     found = type(belief).__name__
     if isinstance(belief, FisherBelief):
         found += f" with {belief.factors.n_rows} rows per point"
@@ -338,7 +339,7 @@ def _both(
 def _changed(belief: GaussianFeatures, features_N_D: Tensor, how: str) -> GaussianFeatures:
     """The belief with other features, in a space of its own name: beliefs of the old one do not belong to it."""
     draws_id = None if belief.draws_id is None else f"{belief.draws_id} {how}"
-    return GaussianFeatures(features_N_D, belief.noise_N, draws_id, belief.ids, belief.mean_N)
+    return GaussianFeatures._own(features_N_D, belief.noise_N, draws_id, belief.ids, belief.mean_N)
 
 
 def _squared_lengths(features_N_D: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ class TwoArms(Belief):
         if self.propensity_N is None:
             propensity_N = torch.full((count,), math.nan, dtype=torch.float64, device=device)
         else:
-            propensity_N = as_tensor(self.propensity_N, "propensity_N").double().to(device)
+            propensity_N = as_tensor(self.propensity_N, "propensity_N").to(device, torch.float64, copy=True)
             if propensity_N.shape != (count,):
                 raise ValueError(
                     f"propensity_N: expected one for each of {count} points, found shape {tuple(propensity_N.shape)};"
@@ -192,7 +192,7 @@ class PotentialOutcomes(TwoArms):
         _check_draws(control, treated)
         noise = control.variance_N_K, treated.variance_N_K
         means = control.mean_N_K, treated.mean_N_K
-        return cls(*means, treatment, propensity, *noise, control.log_weights_K, control.draws_id, control.ids)
+        return cls._own(*means, treatment, propensity, *noise, control.log_weights_K, control.draws_id, control.ids)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -233,7 +233,7 @@ class PotentialOutcomes(TwoArms):
             return (mean_N_K.double() - mean_N[:, None]) * weights_K.sqrt(), mean_N
 
         (features0_N_K, mean0_N), (features1_N_K, mean1_N) = centred(self.mean0_N_K), centred(self.mean1_N_K)
-        return GaussianPotentialOutcomes(
+        return GaussianPotentialOutcomes._own(
             features0_N_K,
             features1_N_K,
             self.treatment_N,
@@ -262,7 +262,7 @@ class PotentialOutcomes(TwoArms):
     def _numbers(self, mean_N_K: Tensor, variance_N_K: Tensor) -> GaussianSamples:
         if not bool((variance_N_K > 0).all()):
             raise NoView("variance0_N_K: the noise of outcomes is not known; pass it, or use mu-bald, which needs none")
-        return GaussianSamples(mean_N_K, variance_N_K, self.log_weights_K, self.draws_id, self.ids)
+        return GaussianSamples._own(mean_N_K, variance_N_K, self.log_weights_K, self.draws_id, self.ids)
 
 
 class YesOrNoOutcomes(PotentialOutcomes):
@@ -311,7 +311,7 @@ class YesOrNoOutcomes(PotentialOutcomes):
             )
         zero_N_K, one_N_K = (arm.log_probs_N_K_C[..., 1].exp().clamp_max(1.0) for arm in (control, treated))
         weights, draws_id, ids = control.log_weights_K, control.draws_id, control.ids
-        return cls(zero_N_K, one_N_K, treatment, propensity, log_weights_K=weights, draws_id=draws_id, ids=ids)
+        return cls._own(zero_N_K, one_N_K, treatment, propensity, log_weights_K=weights, draws_id=draws_id, ids=ids)
 
     def checked_labels(self, labels: ArrayLike, name: str) -> Tensor:
         """Labels 0 and 1 of the points."""
@@ -321,7 +321,7 @@ class YesOrNoOutcomes(PotentialOutcomes):
         """Draws of the outcome that a label would show, as classes 0 and 1."""
         prob_N_K = self._of_received(self.mean0_N_K, self.mean1_N_K)
         probs_N_K_2 = torch.stack([1 - prob_N_K, prob_N_K], 2)
-        return CategoricalSamples(probs_N_K_2.log(), self.log_weights_K, self.draws_id, self.ids)
+        return CategoricalSamples._own(probs_N_K_2.log(), self.log_weights_K, self.draws_id, self.ids)
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +405,7 @@ class GaussianPotentialOutcomes(TwoArms):
             raise ValueError("treated: it belongs to another fit than control; predict both with one fitted model")
         features = control.features_N_D, treated.features_N_D
         numbers = control.noise_N, treated.noise_N, control.mean_N, treated.mean_N
-        return cls(*features, treatment, propensity, *numbers, control.draws_id, control.ids)
+        return cls._own(*features, treatment, propensity, *numbers, control.draws_id, control.ids)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -443,7 +443,7 @@ class GaussianPotentialOutcomes(TwoArms):
     def _numbers(self, features_N_D: Tensor, noise_N: Tensor, mean_N: Tensor) -> GaussianFeatures:
         if not bool((noise_N > 0).all()):
             raise NoView("noise0: the noise of outcomes is not known; pass it, or use mu-bald, which needs none")
-        return GaussianFeatures(features_N_D, noise_N, self.draws_id, self.ids, mean_N)
+        return GaussianFeatures._own(features_N_D, noise_N, self.draws_id, self.ids, mean_N)
 
 
 def both_outcomes(

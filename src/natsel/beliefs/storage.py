@@ -89,7 +89,7 @@ def put_together(
     check = check or not {*kind.points, "ids"} <= given.keys()  # a default for all points cannot be made from the first
     if not check:
         given |= {name: given[name][:1] for name in (*kind.points, "ids")}
-    belief = kind(**given)
+    belief = kind._own(**given)
     # Making a belief checks it, and may round weights or rows once more: the stored bits are put back.
     belief._set(**{name: value for name, value in values.items() if not check or _same_type(value, belief, name)})
     return belief

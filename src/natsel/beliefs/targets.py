@@ -50,7 +50,7 @@ class Targets(Generic[Kind]):
         if count == 0:
             raise ValueError("targets: found none, and without them nothing says what is worth learning; pass some")
         if self.weights is not None:
-            weights_M = as_tensor(self.weights, "target weights").to(self.belief.device, torch.float64)
+            weights_M = as_tensor(self.weights, "target weights").to(self.belief.device, torch.float64, copy=True)
             if weights_M.shape != (count,):
                 found = tuple(weights_M.shape)
                 raise ValueError(f"target weights: expected one for each of {count} targets, found shape {found}")
@@ -60,7 +60,7 @@ class Targets(Generic[Kind]):
                 )
             object.__setattr__(self, "weights", weights_M)
         if self.labels is not None:
-            labels_M = self.belief.checked_labels(self.labels, "target labels")
+            labels_M = self.belief.checked_labels(self.belief.in_order(self.labels, "labels"), "target labels").clone()
             if labels_M.shape != (count,):
                 found = tuple(labels_M.shape)
                 raise ValueError(f"target labels: expected one for each of {count} targets, found shape {found}")

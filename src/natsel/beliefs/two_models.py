@@ -62,7 +62,7 @@ class TwoModels(Belief):
         if students.shape[1] == 0:
             raise ValueError("students_N_S_L_C: found no student; pass at least one, or use CategoricalSamples alone")
         given = self.students_N_S_L_C
-        checked = [CategoricalSamples(given[:, student]).log_probs_N_K_C for student in range(students.shape[1])]
+        checked = [CategoricalSamples._own(given[:, student]).log_probs_N_K_C for student in range(students.shape[1])]
         self._set(
             log_probs_N_K_C=teacher.log_probs_N_K_C,
             students_N_S_L_C=torch.stack(checked, 1),
@@ -80,7 +80,8 @@ class TwoModels(Belief):
         sizes = {tuple(part.shape) for part in parts}
         if len(sizes) != 1:
             raise ValueError(f"students: expected beliefs of one shape, found {sorted(sizes)}")
-        return cls(teacher.log_probs_N_K_C, torch.stack(parts, 1), teacher.log_weights_K, teacher.draws_id, teacher.ids)
+        students_N_S_L_C = torch.stack(parts, 1)
+        return cls._own(teacher.log_probs_N_K_C, students_N_S_L_C, teacher.log_weights_K, teacher.draws_id, teacher.ids)
 
     @classmethod
     def views(cls) -> tuple[BeliefView, ...]:
@@ -105,9 +106,9 @@ class TwoModels(Belief):
     @property
     def teacher(self) -> CategoricalSamples:
         """What the model itself says."""
-        return CategoricalSamples(self.log_probs_N_K_C, self.log_weights_K, self.draws_id, self.ids)
+        return CategoricalSamples._own(self.log_probs_N_K_C, self.log_weights_K, self.draws_id, self.ids)
 
     @property
     def students(self) -> list[CategoricalSamples]:
         """What each student says."""
-        return [CategoricalSamples(part, ids=self.ids) for part in self.students_N_S_L_C.unbind(1)]
+        return [CategoricalSamples._own(part, ids=self.ids) for part in self.students_N_S_L_C.unbind(1)]

@@ -8,9 +8,8 @@ One call of a model about all 2N rows predicts both arms with the same draws.
 
 from typing import Any
 
-from natsel.causal.data import treatment_of
-from natsel.data.frames import FrameRows, by_position, joined
-from natsel.models.rows import as_array
+from natsel.causal.data import treatment_last, treatment_of
+from natsel.data.frames import FrameRows, joined
 
 
 def covariates_of(inputs: Any) -> Any:
@@ -19,7 +18,7 @@ def covariates_of(inputs: Any) -> Any:
     >>> covariates_of([[0.5, 1.0], [2.5, 0.0]]).tolist()
     [[0.5], [2.5]]
     """
-    rows = _checked_rows(inputs)
+    rows = _rows_of(inputs)
     return rows.with_columns(rows.names[:-1]) if isinstance(rows, FrameRows) else rows[:, :-1]
 
 
@@ -29,7 +28,7 @@ def both_arms(inputs: Any) -> Any:
     >>> both_arms([[0.5, 1.0], [2.5, 0.0]]).tolist()
     [[0.5, 0.0], [2.5, 0.0], [0.5, 1.0], [2.5, 1.0]]
     """
-    rows = _checked_rows(inputs)
+    rows = _rows_of(inputs)
     return joined(*(_with_arm(rows, arm) for arm in (0, 1)))
 
 
@@ -47,7 +46,6 @@ def _with_arm(rows: Any, arm: int) -> Any:
     return frame.with_columns((column.cast(int) * 0 + arm).cast(column.dtype).alias(name))
 
 
-def _checked_rows(inputs: Any) -> Any:
-    treatment_of(inputs)
-    rows = by_position(inputs)
-    return rows if isinstance(rows, FrameRows) else as_array(rows[:])
+def _rows_of(inputs: Any) -> Any:
+    treatment_of(inputs, -1)
+    return treatment_last(inputs, -1)

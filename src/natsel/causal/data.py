@@ -1,7 +1,8 @@
 """Data about treatments: points that each received treatment 0 or 1, and made-up ones whose true effect is known.
 
-ONE CONVENTION: the treatment is the last column of the inputs, 0 or 1; labels are the outcomes of the treatment that
-was received. Pools, learners, journals and data frames then need no other rule.
+ONE CONVENTION: the treatment is the column of the inputs that is called so, 0 or 1, wherever it stands; labels are the
+outcomes of the treatment that was received. Arrays have names where `with_treatment` or a file gave them some; of
+others a number says which column it is. Nothing is taken for the treatment because of its place.  docs/decisions/0022
 
     synthetic   x ~ N(0, 1),  t ~ Bernoulli(1/(1 + e^−(2x + 0.5))),  s = 2t − 1
                 y = s·x + s − 2·sin(2s·x) + 2 + x + N(0, 1),  effect(x) = 2x + 2 − 4·sin(2x)
@@ -16,7 +17,6 @@ treatment), `effect` = mean1 − mean0, and `propensity` P(t = 1 | x) where it i
 docs/theory/causal-bald.md; Jesson et al. 2021.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from natsel.data import Examples, load, split
-from natsel.data.frames import FrameRows, by_position, joined
+from natsel.data.frames import FrameRows, NamedColumns, by_position, joined
 from natsel.data.labels import Array, as_numpy, read_numbers
 from natsel.seeds import derive
 
@@ -83,7 +83,11 @@ def check_treatment(treatment_N: Any, n_points: int | None = None, *, both: bool
         raise ValueError(
             f"treatment: expected one for each of {n_points} points, found {len(given)}; pass that of every point"
         )
-    column = read_numbers(given, "treatment") if given.dtype.kind in "biuf" else _objects(given)
+    try:
+        column = read_numbers(given, "treatment")
+    except ValueError:
+        first = given[0] if len(given) else None
+        raise ValueError(f"treatment: expected 0 or 1, found {first!r}; code the two treatments as 0 and 1") from None
     missing = int(np.isnan(column).sum())
     if missing:
         raise ValueError(f"treatment: {missing} of {len(column)} are missing (NaN); leave these points out")
@@ -96,43 +100,62 @@ def check_treatment(treatment_N: Any, n_points: int | None = None, *, both: bool
     return column.astype(np.int64)
 
 
-def _objects(column: Array) -> Array:
-    try:
-        return read_numbers(column, "treatment")
-    except ValueError:
-        first = column[0] if len(column) else None
-        raise ValueError(f"treatment: expected 0 or 1, found {first!r}; code the two treatments as 0 and 1") from None
+def treatment_of(inputs: Any, treatment: str | int = "treatment", *, both: bool = False) -> Array:
+    """The treatments 0 or 1 of inputs: their column of that name, or in an array without names of that number.
+
+    >>> treatment_of(with_treatment([0.3, 0.1], [1, 0])).tolist(), treatment_of([[1, 0.3], [0, 0.1]], 0).tolist()
+    ([1, 0], [1, 0])
+    """
+    rows = treatment_last(inputs, treatment)
+    if not isinstance(rows, FrameRows):
+        return check_treatment(rows[:, -1], both=both)
+    name, kind = rows.names[-1], rows.kinds[rows.names[-1]]
+    if not kind.startswith(("int", "uint", "float", "bool")):
+        raise ValueError(f"treatment: column {name!r} holds {kind}, expected 0 or 1; code the two treatments so")
+    return check_treatment(rows.with_columns((name,)).numbers()[:, 0], both=both)
 
 
-def treatment_of(inputs: Any, *, both: bool = False) -> Array:
-    """The treatments 0 or 1 in the last column of inputs [x, t], of an array, a tensor or a data frame.
+def treatment_last(inputs: Any, treatment: str | int) -> Any:
+    """Rows with the treatment as the last column; none is taken for it that was not named.
 
-    >>> treatment_of([[0.3, 1.0], [0.1, 0.0]]).tolist()
-    [1, 0]
+    >>> treatment_last([[1.0, 0.5], [0.0, 2.5]], 0).tolist()
+    [[0.5, 1.0], [2.5, 0.0]]
     """
     rows = by_position(inputs)
+    names, table = getattr(rows, "names", ()), rows if isinstance(rows, FrameRows) else as_numpy(rows)
+    if len(table.shape) != 2 or table.shape[1] < 2:
+        what = f"columns of features and one of treatments, found shape {table.shape}"
+        raise ValueError(f"inputs: expected {what}; make them with natsel.causal.with_treatment")
+    count, number = table.shape[1], isinstance(treatment, Integral) and not isinstance(treatment, bool)
+    named = (number or isinstance(treatment, str)) and treatment in names
+    if not named and not (number and -count <= int(treatment) < count):
+        there = f"among {', '.join(map(str, names[:12]))}" if names else "of an array without names: use with_treatment"
+        found = repr(treatment) if isinstance(treatment, str | int) else f"that is a {type(treatment).__name__}"
+        raise ValueError(f"treatment: there is no column {found} {there}; say which it is, as treatment='arm', or -1")
+    place = names.index(treatment) if named else int(treatment) % count
     if isinstance(rows, FrameRows):
-        return check_treatment(_column_of_treatments(rows, rows.names[-1]), both=both)
-    table = as_numpy(inputs)
-    if table.ndim != 2 or table.shape[1] < 2:
-        raise ValueError(
-            f"inputs: expected columns of features, then one of treatments, found shape {table.shape}; make them with"
-            " natsel.causal.with_treatment"
-        )
-    return check_treatment(table[:, -1], both=both)
+        return rows.with_columns((*names[:place], *names[place + 1 :], names[place]))
+    return table if place == count - 1 else np.c_[np.delete(table, place, axis=1), table[:, place]]
 
 
 def with_treatment(features: Any, treatment: Any) -> Any:
-    """Inputs [x, t]: the features, then the treatments 0 or 1 as the last column.
+    """Inputs [x, t]: the features, then the treatments 0 or 1 as the last column, which is called "treatment".
 
-    Of a data frame, `treatment` names the column, which moves to the end; gaps among its features are left to models.
+    Of a data frame, `treatment` names the column, which moves to the end and keeps its name: tell it to the model too,
+    SLearner(model, treatment=name). Gaps among its features are left to models.
 
     >>> with_treatment([0.5, 0.7], [1, 0]).tolist()
     [[0.5, 1.0], [0.7, 0.0]]
     """
     rows = by_position(features)
     if isinstance(rows, FrameRows):
-        return _treatment_moved_last(rows, treatment)
+        treatment_N, frame = treatment_of(rows, treatment, both=True), treatment_last(rows, treatment).frame
+        name = frame.columns[-1]
+        if not hasattr(frame, "iloc"):  # polars; the other is pandas
+            return frame.with_columns(type(frame[name])(name, treatment_N))
+        changed = frame.copy(deep=False)
+        changed[name] = treatment_N
+        return changed
     table = as_numpy(features)
     if table.dtype.kind not in "biuf" or table.ndim not in (1, 2):
         raise ValueError(
@@ -146,34 +169,15 @@ def with_treatment(features: Any, treatment: Any) -> Any:
         raise ValueError(
             f"features: {wrong} of {len(table_N_D)} points hold NaN or infinity; fill these in or leave the points out"
         )
-    dtype = np.float32 if table.dtype == np.float32 else np.float64
-    return np.concatenate([table_N_D, treatment_N[:, None]], axis=1, dtype=dtype)
+    return _side_by_side(table_N_D, treatment_N, getattr(features, "names", ()))
 
 
-def _treatment_moved_last(rows: FrameRows, name: Any) -> Any:
-    if not isinstance(name, Hashable) or name not in rows.names:
-        shown = repr(name) if isinstance(name, str | int) else f"a {type(name).__name__}"
-        raise ValueError(
-            f"treatment: expected the name of a column of the data frame, found {shown}; the columns are"
-            f" {', '.join(map(str, rows.names[:12]))}"
-        )
-    ordered = rows.with_columns((*(one for one in rows.names if one != name), name))
-    treatment_N = check_treatment(_column_of_treatments(rows, name))
-    if hasattr(ordered.frame, "iloc"):  # pandas; the other is polars
-        changed = ordered.frame.copy(deep=False)
-        changed[name] = treatment_N
-        return changed
-    return ordered.frame.with_columns(type(ordered.frame[name])(name, treatment_N))
-
-
-def _column_of_treatments(rows: FrameRows, name: Any) -> Array:
-    column = rows.with_columns((name,))
-    try:
-        return column.numbers()[:, 0]
-    except ValueError:
-        raise ValueError(
-            f"treatment: column {name!r} holds {column.kinds[name]}, expected 0 or 1; code the two treatments so"
-        ) from None
+def _side_by_side(table_N_D: Array, treatment_N: Array, names: tuple[Any, ...] = ()) -> NamedColumns:
+    if "treatment" in (names := names or tuple(f"x{place}" for place in range(table_N_D.shape[1]))):
+        raise ValueError("features: a column of them is called 'treatment' already; pass the others alone")
+    dtype = np.float32 if table_N_D.dtype == np.float32 else np.float64
+    table_N_D = np.concatenate([table_N_D, treatment_N[:, None]], axis=1, dtype=dtype)
+    return NamedColumns(table_N_D, (*names, "treatment"))
 
 
 def examples_of(features: Any, treatment: Any, outcomes: Any) -> Examples:
@@ -247,7 +251,7 @@ def causal_synthetic(pool: int = 10_000, validation: int = 1_000, test: int = 1_
         generator = np.random.default_rng(derive(seed, "causal-synthetic", name))
         x_N = generator.standard_normal(count).astype(np.float32)  # the truth is that of the x that models see
         treatment_N, outcome_N, masks = _simulated(x_N, 1.0, generator)
-        return Examples(np.stack([x_N, treatment_N], axis=1, dtype=np.float32), outcome_N, masks=masks)
+        return Examples(_side_by_side(x_N[:, None], treatment_N), outcome_N, masks=masks)
 
     return CausalData("synthetic", part("pool", pool), part("validation", validation), part("test", test))
 
@@ -297,7 +301,7 @@ def causal_ihdp(
             raise ValueError(f"seed: expected the number of a stored outcome, 0..{count - 1}, found {seed}; choose one")
         outcome_N, mean0_N, mean1_N = (column[:, seed].astype(np.float64) for column in columns.values())
     masks = {"mean0": mean0_N, "mean1": mean1_N, "effect": mean1_N - mean0_N}
-    whole = Examples(inputs_N_D, outcome_N, masks=masks)
+    whole = Examples(_side_by_side(inputs_N_D[:, :-1], inputs_N_D[:, -1]), outcome_N, masks=masks)
     test = -(-len(whole) // 10)  # a tenth, then three tenths of the rest, both rounded up
     validation = -(-3 * (len(whole) - test) // 10)
     return CausalData("ihdp", *split(whole, (None, validation, test), derive(seed, "causal-ihdp", "split")))
@@ -351,8 +355,7 @@ def causal_mnist(
     def normalised(part: Examples) -> Examples:
         masks = dict(part.masks)
         pixels_N_D = (part.inputs.reshape(len(part), -1) / np.float32(255) - np.float32(0.1307)) / np.float32(0.3081)
-        inputs_N_D = np.concatenate([pixels_N_D, masks.pop("treatment")[:, None]], axis=1, dtype=np.float32)
-        return Examples(inputs_N_D, part.labels, masks=masks)
+        return Examples(_side_by_side(pixels_N_D, masks.pop("treatment")), part.labels, masks=masks)
 
     parts = split(treated(mnist.train, "train"), (pool, validation), derive(seed, "causal-mnist", "split"))
     tested = split(treated(mnist.test, "test"), (test,), derive(seed, "causal-mnist", "test"))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.causal.data import treatment_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.networks.plain_networks import resffn
 from natsel.models.processes.gpytorch_process import GPyTorch, Make
 from natsel.models.protocol import Progress
@@ -74,11 +74,10 @@ class _DeepKernel(GPyTorch):
         super().__init__(make, steps=steps, learning_rate=learning_rate)
         self._level, self._scale = 0.0, 1.0
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Make a process and train it; `seed` decides what it starts from."""
-        treatment_of(labelled.inputs)
+        labelled, _ = as_labelled(labelled)
+        treatment_of(labelled.inputs, -1)
         labels_N = numbers_of(labelled.labels)
         self._level, spread = float(labels_N.mean()), float(labels_N.std())
         self._scale = spread if spread > _CONSTANT * float(abs(labels_N).max()) else 1.0

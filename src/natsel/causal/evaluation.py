@@ -10,13 +10,15 @@ Test points without overlap count in all of these, though no data can tell their
 docs/theory/causal-bald.md; Hill 2011; Shalit et al. 2017.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from natsel.causal.data import treatment_of
+from natsel.beliefs import Belief
+from natsel.causal.data import treatment_last, treatment_of
 from natsel.causal.propensity import Propensity
 from natsel.data.frames import FrameRows, by_position
 from natsel.data.labels import Array, as_numpy
@@ -93,23 +95,27 @@ class AcquiredOverlap:
 
 
 def overlap_of(
-    inputs: Any, propensity_N: Any, *, support: tuple[float, float] = (-2.0, 2.0), bins: int = 16
+    inputs: Any,
+    propensity_N: Any,
+    *,
+    support: tuple[float, float] = (-2.0, 2.0),
+    bins: int = 16,
+    treatment: str | int = "treatment",
 ) -> AcquiredOverlap:
     """How well points [x, t] with P(t = 1 | x) let the two treatments be compared.
 
     The entropy is that of so many equal bins over `support`, with points outside left out. Pictures have no useful
     distance per pixel: pass a few features of them, natsel.causal.with_treatment(features, treatment).
 
-    >>> overlap_of([[-1.0, 0], [1.0, 1]], [0.25, 0.5])
+    >>> overlap_of([[-1.0, 0], [1.0, 1]], [0.25, 0.5], treatment=-1)
     AcquiredOverlap(counterfactual_propensity=0.375, distance=2.0, entropy=0.25)
     """
     from scipy.stats import wasserstein_distance
 
     if bins < 2 or not support[0] < support[1]:
         raise ValueError(f"support: expected (low, high) and at least 2 bins, found {support} and {bins}; 16 are usual")
-    rows = by_position(inputs)
-    table_N_D = rows.numbers() if isinstance(rows, FrameRows) else as_numpy(inputs).astype(np.float64)
-    treatment_N = treatment_of(table_N_D)
+    table_N_D = np.asarray(treatment_last(inputs, treatment), dtype=np.float64)
+    treatment_N = treatment_of(table_N_D, -1)
     propensity_N, _ = _numbers(propensity_N=_probabilities(propensity_N, "propensity_N"), inputs=treatment_N)
     treated_N = treatment_N == 1
     features = table_N_D[:, :-1].T
@@ -126,8 +132,8 @@ def overlap_of(
     )
 
 
-def positivity(propensity_or_inputs: Any, lowest: float = 0.05) -> Array:
-    """Which points have overlap: P(t = 1 | x) from `lowest` to 1 − `lowest`; warns of the share of those that have not.
+def positivity(propensity_or_inputs: Any, lowest: float = 0.05, *, treatment: str | int = "treatment") -> Array:
+    """Which points have overlap (True): P(t = 1 | x) from `lowest` to 1 − `lowest`; warns of the share that have not.
 
     Takes one propensity per point, or inputs [x, t], for which a logistic regression estimates them. Where there is no
     overlap, data cannot tell the effect.
@@ -139,7 +145,7 @@ def positivity(propensity_or_inputs: Any, lowest: float = 0.05) -> Array:
         raise ValueError(f"lowest: expected a probability between 0 and 0.5, found {lowest}; 0.05 is usual")
     given = by_position(propensity_or_inputs)
     if isinstance(given, FrameRows) or as_numpy(given).ndim == 2:
-        given = Propensity().fit(given)(given)
+        given = Propensity(treatment=treatment).fit(given)(given)
     propensity_N = _probabilities(given, "propensity_or_inputs")
     overlap_N: Array = (propensity_N >= lowest) & (propensity_N <= 1 - lowest)
     if not overlap_N.all():
@@ -184,10 +190,8 @@ def _numbers(**columns: Any) -> list[Array]:
 def _as_numbers(column: Any, name: str) -> Array:
     """A column as float64, refused where it holds anything but real numbers."""
     remedy = "pass belief.effect_N" if hasattr(column, "effect_N") else "pass one number per point"
-    try:
-        found = as_numpy(column)
-        if found.dtype.kind in "biufO":
+    with suppress(TypeError, ValueError):
+        # A belief would be gone through point by point.
+        if not isinstance(column, Belief) and (found := as_numpy(column)).dtype.kind in "biufO":
             return found.astype(np.float64)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"{name}: expected real numbers, found {type(column).__name__} of something else; {remedy}")
+    raise ValueError(f"{name}: expected real numbers, found a {type(column).__name__} without them; {remedy}")

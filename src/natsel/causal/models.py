@@ -5,14 +5,15 @@
     TLearner     two models, each of y given x, fitted to the labels of one arm
                  → the arms know nothing of each other: Cov(μ⁰, μ¹) = 0
 
-The treatment is the last column of the inputs. Draws become `natsel.PotentialOutcomes`, jointly Gaussian values (those
-of Gaussian processes) `natsel.GaussianPotentialOutcomes`.
+The treatment is the column that is called so (`treatment=`); a model of both arms sees it as the last one. Draws become
+`natsel.PotentialOutcomes`, jointly Gaussian values (those of Gaussian processes) `natsel.GaussianPotentialOutcomes`.
 docs/theory/causal-bald.md; Künzel et al. 2019 (the names S and T), Jesson et al. 2021.
 """
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,12 +23,14 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, both_outcomes
 from natsel.causal.arms import both_arms, covariates_of
-from natsel.causal.data import treatment_of
-from natsel.data.examples import Examples
-from natsel.data.frames import joined
+from natsel.causal.data import treatment_last, treatment_of
+from natsel.data.examples import Examples, as_labelled
+from natsel.data.frames import FrameRows, joined
 from natsel.models.adapter import ModelAdapter
+from natsel.models.conversion import as_model
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
+from natsel.models.rows import Array
 from natsel.options import Rows, warn
 from natsel.seeds import derive
 
@@ -43,15 +46,29 @@ class _OutcomeModel(ABC):
 
     model: Any
     propensity: PropensityFunction | None
+    always_told = ("treatment",)  # in journals, also where it has its default
+    _apart = False  # whether each arm has a model of its own
     _adapters: tuple[ModelAdapter, ...]
 
-    def __init__(self, propensity: PropensityFunction | None) -> None:
+    def __init__(
+        self, model: Any, *, treatment: str | int = "treatment", propensity: PropensityFunction | None = None
+    ) -> None:
         if propensity is not None and not callable(propensity):
             raise ValueError(
                 f"propensity: expected a function from inputs to P(T=1|x), found {type(propensity).__name__}; fit a"
                 " classifier to all inputs first: natsel.causal.Propensity(classifier).fit(inputs)"
             )
-        self.propensity = propensity
+        as_model(model)  # refuses a class
+        if self._apart:
+            _refuse_models_of_both_arms(model)
+        # Copies of the whole: of a model that holds another, a shallow one would let both arms share that.
+        models = [copy.deepcopy(model) for _ in range(2)] if self._apart else [model]
+        self._adapters = tuple(map(ModelAdapter, models))
+        self.model, self.treatment, self.propensity = self._adapters[0].model, treatment, propensity
+
+    def __repr__(self) -> str:
+        model = type(getattr(self.model, "estimator", self.model)).__name__
+        return f"{type(self).__name__}({model}, treatment={self.treatment!r})"
 
     def __copy__(self) -> Self:
         """A copy that can be fitted to other examples without a change to this one."""
@@ -72,10 +89,22 @@ class _OutcomeModel(ABC):
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Outcomes:
         """Both outcomes of each point, one row per input."""
-        treatment_N = treatment_of(inputs)
+        rows = treatment_last(inputs, self.treatment)
         propensity_N = None if self.propensity is None else self.propensity(inputs)
-        control, treated = self._arms(inputs, progress)
-        return both_outcomes(control, treated, treatment_N, propensity_N)
+        control, treated = self._arms(rows, progress)
+        return both_outcomes(control, treated, treatment_of(inputs, self.treatment), propensity_N)
+
+    def check_inputs(self, inputs: Any) -> None:
+        """Raise where no column is the treatment, or where the model cannot read what it sees."""
+        covariates = covariates_of(rows := treatment_last(inputs, self.treatment))
+        self._adapters[0].check_inputs(covariates if self._apart else rows)
+
+    def groups_of(self, inputs: Any) -> Array:
+        """The arm of each point: a first batch should have both."""
+        return treatment_of(inputs, self.treatment)
+
+    def _as_seen(self, examples: Any) -> Any:
+        return examples and replace(examples, inputs=treatment_last(examples.inputs, self.treatment))
 
     def believe_together(
         self, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
@@ -83,6 +112,27 @@ class _OutcomeModel(ABC):
         """Both outcomes of pool and targets, from one call: also where the features of a model belong to that."""
         belief, split = self.believe(joined(pool_inputs, target_inputs), progress=progress), len(pool_inputs)
         return belief[:split].with_ids(np.arange(split)), belief[split:].with_ids(np.arange(len(target_inputs)))
+
+    @property
+    def weights(self) -> Callable[[], dict[str, Tensor]]:
+        """Those of all models, where they can give them."""
+        parts = [one.model.weights for one in self._adapters]  # type: ignore[attr-defined]
+        starts = ("0.", "1.") if self._apart else ("",)
+        return lambda: {
+            f"{start}{k}": one for start, part in zip(starts, parts, strict=True) for k, one in part().items()
+        }
+
+    @property
+    def load_weights(self) -> Callable[[dict[str, Tensor]], Any]:
+        """Take up the weights of an earlier fit."""
+        parts = [one.model.load_weights for one in self._adapters]  # type: ignore[attr-defined]
+        starts = ("0.", "1.") if self._apart else ("",)
+
+        def load(weights: dict[str, Tensor]) -> None:
+            for start, part in zip(starts, parts, strict=True):
+                part({name.removeprefix(start): found for name, found in weights.items() if name.startswith(start)})
+
+        return load
 
     @abstractmethod
     def _arms(self, inputs: Any, progress: Progress | None) -> tuple[Belief, Belief]:
@@ -92,42 +142,28 @@ class _OutcomeModel(ABC):
 class SLearner(_OutcomeModel):
     """One model of the outcome, given covariates and treatment.
 
-    `model` is a model of natsel or a scikit-learn estimator, of numbers or of two classes. `propensity` is a function
-    from inputs to P(T=1|x), such as a fitted `Propensity`: the methods propensity and mu-pi-bald need it.
+    `model` is a model of natsel or a scikit-learn estimator, of numbers or of two classes. `treatment` names the column
+    of treatments; in arrays without names it is a number, -1 for the last. `propensity` is a function from inputs to
+    P(T=1|x), such as a fitted `Propensity`: the methods propensity and mu-pi-bald need it.
 
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> labelled = Examples([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1.0, 3.0, 1.0, 3.0])
-    >>> belief = SLearner(RandomForestRegressor(50)).fit(labelled).believe(labelled.inputs)
+    >>> belief = SLearner(RandomForestRegressor(50), treatment=-1).fit(labelled).believe(labelled.inputs)
     >>> belief.mean1_N_K.shape, bool((belief.effect_N > 0.5).all())
     (torch.Size([4, 50]), True)
     """
 
-    def __init__(self, model: Any, *, propensity: PropensityFunction | None = None) -> None:
-        super().__init__(propensity)
-        self._adapters = (ModelAdapter(model),)
-        self.model = self._adapters[0].model
-
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Fit the model afresh. One arm may have no labels yet: the model then says of it what it says of the other."""
-        treatment_of(_checked(labelled).inputs)
-        self._adapters[0].fit(labelled, validation, seed=seed, progress=progress)
+        labelled, validation = as_labelled(labelled, validation)
+        examples, judged = self._as_seen(_checked(labelled)), self._as_seen(validation)
+        _warn_of_leaks(examples)
+        self._adapters[0].fit(examples, judged, seed=seed, progress=progress)
         return self
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: the outcome of the treatment that each point received."""
-        return self._adapters[0].predictive(inputs, progress=progress)
-
-    @property
-    def weights(self) -> Callable[[], dict[str, Tensor]]:
-        """Those of the model, where it can give them."""
-        return self._adapters[0].model.weights  # type: ignore[attr-defined, no-any-return]
-
-    @property
-    def load_weights(self) -> Callable[[dict[str, Tensor]], Any]:
-        """Take up the weights of an earlier fit."""
-        return self._adapters[0].model.load_weights  # type: ignore[attr-defined, no-any-return]
+        return self._adapters[0].predictive(treatment_last(inputs, self.treatment), progress=progress)
 
     def _arms(self, inputs: Any, progress: Progress | None) -> tuple[Belief, Belief]:
         belief = self._adapters[0].believe(both_arms(inputs), progress=progress)
@@ -143,33 +179,28 @@ class TLearner(_OutcomeModel):
 
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> labelled = Examples([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [1.0, 3.0, 1.0, 3.0])
-    >>> model = TLearner(RandomForestRegressor(50)).fit(labelled)
+    >>> model = TLearner(RandomForestRegressor(50), treatment=-1).fit(labelled)
     >>> model.believe(labelled.inputs).effect_N.round(decimals=6).tolist()
     [2.0, 2.0, 2.0, 2.0]
     """
 
-    def __init__(self, model: Any, *, propensity: PropensityFunction | None = None) -> None:
-        super().__init__(propensity)
-        _refuse_models_of_both_arms(model)
-        # Copies of the whole: of a model that holds another, a shallow one would let both arms share that.
-        self._adapters = tuple(ModelAdapter(copy.deepcopy(model)) for _ in range(2))
-        self.model = self._adapters[0].model
+    _apart = True
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Fit both models afresh, each to the labels of its arm."""
-        arms = [_of_arm(_checked(labelled), arm) for arm in (0, 1)]
+        labelled, validation = as_labelled(labelled, validation)
+        examples, judged = self._as_seen(_checked(labelled)), self._as_seen(validation)
+        _warn_of_leaks(examples)
+        arms = [_of_arm(examples, arm) for arm in (0, 1)]
         for arm, examples in enumerate(arms):
             if len(examples) == 0:
                 raise ValueError(
                     f"labelled: none of {len(labelled)} examples has the treatment {arm}, and TLearner has a model for"
-                    " each arm; label at least one point of each arm first, or use SLearner"
+                    " each arm; tell the outcome of one that has, which need not have been asked for, or use SLearner"
                 )
         for arm, (adapter, examples) in enumerate(zip(self._adapters, arms, strict=True)):
-            judged = None if validation is None else _of_arm(validation, arm)
             adapter.fit(
-                *(examples, judged if judged else None),
+                *(examples, (judged and _of_arm(judged, arm)) or None),
                 seed=derive(seed, "arm", arm),
                 progress=_half_of(progress, arm),
             )
@@ -178,24 +209,6 @@ class TLearner(_OutcomeModel):
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: the outcome of the treatment that each point received."""
         return self.believe(inputs, progress=progress).observed()
-
-    @property
-    def weights(self) -> Callable[[], dict[str, Tensor]]:
-        """Those of both models, where they can give them."""
-        parts = [adapter.model.weights for adapter in self._adapters]  # type: ignore[attr-defined]
-        return lambda: {f"{arm}.{name}": found for arm, part in enumerate(parts) for name, found in part().items()}
-
-    @property
-    def load_weights(self) -> Callable[[dict[str, Tensor]], Any]:
-        """Take up the weights of an earlier fit."""
-        parts = [adapter.model.load_weights for adapter in self._adapters]  # type: ignore[attr-defined]
-
-        def load(weights: dict[str, Tensor]) -> None:
-            for arm, part in enumerate(parts):
-                start = f"{arm}."
-                part({name.removeprefix(start): found for name, found in weights.items() if name.startswith(start)})
-
-        return load
 
     def _arms(self, inputs: Any, progress: Progress | None) -> tuple[Belief, Belief]:
         rows = covariates_of(inputs)
@@ -221,10 +234,6 @@ class TLearner(_OutcomeModel):
 
 def _checked(labelled: Any) -> Examples:
     """The examples; with a warning where nothing but the alphabet says which of two outcomes an effect is on."""
-    if not isinstance(labelled, Examples):
-        raise ValueError(
-            f"labelled: expected natsel.Examples, found {type(labelled).__name__}; pass natsel.Examples(inputs, labels)"
-        )
     names = labelled.classes
     if len(names) == 2 and tuple(name.lower() for name in names) not in _NO_AND_YES and names[0] < names[1]:
         warn(
@@ -232,6 +241,17 @@ def _checked(labelled: Any) -> Examples:
             f" probability of {names[1]!r}. Pass classes= in another order to turn them, or number outcomes 0 and 1"
         )
     return labelled
+
+
+def _warn_of_leaks(examples: Examples) -> None:
+    """Warn where a covariate is the outcome, by more than chance."""
+    rows, labels_N = covariates_of(examples.inputs), examples.labels
+    columns = [one.values for one in rows.columns()] if isinstance(rows, FrameRows) else rows.T
+    names = getattr(rows, "names", range(len(columns)))
+    equal = [name for name, one in zip(names, columns, strict=True) if np.array_equal(one, labels_N)]
+    if equal and (len(np.unique(labels_N)) > 2 or len(labels_N) >= 20):
+        found = f"column {equal[0]!r} equals the outcomes of all {len(labels_N)} labelled points"
+        warn(f"inputs: {found}; leave it out, as no effect is left beside it")
 
 
 def _refuse_models_of_both_arms(model: Any) -> None:
@@ -249,7 +269,7 @@ def _refuse_models_of_both_arms(model: Any) -> None:
 
 def _of_arm(examples: Examples, arm: int) -> Examples:
     """The covariates and labels of the examples of one arm."""
-    chosen_N = np.flatnonzero(treatment_of(examples.inputs) == arm)
+    chosen_N = np.flatnonzero(treatment_of(examples.inputs, -1) == arm)
     rows = covariates_of(examples.inputs)
     return Examples(rows, examples.labels, examples.classes)[chosen_N]
 

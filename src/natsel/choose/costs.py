@@ -15,13 +15,15 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import ArrayLike, as_tensor
 from natsel.capabilities import Capability, Picks, Progress, State, draws_again, has_gains
 from natsel.choose.methods import Method
-from natsel.ids import IdArray, as_ids, keys_of
+from natsel.data.alignment import aligned, beside, index_of, or_none
+from natsel.ids import IdArray, keys_of
 from natsel.objectives import Reading
 from natsel.rounding import TIE
 from natsel.search import SEARCHES
@@ -35,20 +37,15 @@ def as_costs(costs: Costs, ids: IdArray) -> Tensor:
     """What the label of each point costs, float64: from one number per point in the order of `ids`, a mapping from id
     to cost, or a function that gives one number for each of some ids.
 
-    >>> as_costs({"a": 2, "b": 0.5}, as_ids(["b", "a"]))
+    >>> as_costs({"a": 2, "b": 0.5}, ["b", "a"])
     tensor([0.5000, 2.0000], dtype=torch.float64)
     """
     found: Any = costs(ids) if callable(costs) and not hasattr(costs, "__len__") else costs
     if isinstance(found, Mapping):
-        cost_of = dict(zip(keys_of(as_ids(list(found))), found.values(), strict=True))
-        keys = keys_of(ids)
-        lacking = [key for key in keys if key not in cost_of]
-        if lacking:
-            raise ValueError(
-                f"costs: there is none for id {lacking[0]!r} ({len(lacking)} in all); give every id a cost"
-            )
-        found = [cost_of[key] for key in keys]
-    cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64)
+        found, _ = aligned(found, ids, "costs", more=True)
+    elif index_of(found) is not None:
+        found = np.array(beside(found, ids, "costs", or_none(ids), listed=True, what="points")[0])
+    cost_N = as_tensor(found, "costs").detach().to("cpu", torch.float64, copy=True)
     if cost_N.shape != (len(ids),):
         raise ValueError(f"costs: expected one for each of {len(ids)} points, found shape {tuple(cost_N.shape)}")
     wrong_N = ~(cost_N.isfinite() & (cost_N > 0))

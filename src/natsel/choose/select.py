@@ -158,7 +158,7 @@ def _context(
     held = _held(given)
     if labels is None:
         return Context(wanted, None, generator, held)
-    labels_N = belief.checked_labels(labels, "labels")
+    labels_N = belief.checked_labels(belief.in_order(labels), "labels")
     if labels_N.shape != (len(belief),):
         raise ValueError(f"labels: expected one for each of {len(belief)} points, found shape {tuple(labels_N.shape)}")
     return Context(wanted, labels_N, generator, held)

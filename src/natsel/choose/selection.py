@@ -115,6 +115,7 @@ class Selection(Tabular):
     """How much each pick counts, where the search says so; the same id may then come twice."""
     costs: Tensor | None = field(default=None, repr=False)
     """What the label of each pick costs, where costs were given."""
+    recorded: tuple[Pick, ...] | None = field(default=None, repr=False)  # of a batch that comes back from a journal
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -148,6 +149,8 @@ class Selection(Tabular):
         """
         if len(self) == 0:
             return Explanation(self.method.name, (), 0.0, self.warnings)
+        if self.recorded is not None:
+            return Explanation(self.method.name, self.recorded, None, self.warnings)
         aleatoric = _scores(ExpectedEntropy(), self.picked)
         state = _state(EIG(), self.picked)
         if state is None or not has_gains(state):

@@ -258,7 +258,7 @@ def _in_order(wrong_N: Tensor, score_N: Tensor) -> Tensor:
 
 def _wrong(belief: Belief, labels: ArrayLike) -> Tensor:
     """Which points are predicted wrongly; those of no class, −1, always are."""
-    found = np.asarray(labels)
+    found = np.asarray(belief.in_order(labels))
     if found.shape != (len(belief),) or found.dtype.kind not in "iub":
         raise ValueError(
             f"labels: expected one class number for each of {len(belief)} points (−1: no class), found"

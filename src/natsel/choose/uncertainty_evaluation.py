@@ -164,6 +164,7 @@ def evaluate_uncertainty(
         raise ValueError("belief: found no points; pass at least one")
     classes = seen_as(belief, ClassProbabilities)
     if labels is not None:
+        labels = belief.in_order(labels)
         _check_labels(labels, len(belief), "labels")
     scores = _scores(belief, classes is not None)
     detection = {} if outside is None else _detection(belief, scores, outside, classes is not None)

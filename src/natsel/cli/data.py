@@ -115,9 +115,8 @@ def get(
 
     An interrupted download goes on where it stopped. Without this command no data is ever fetched.
     """
-    from natsel.data import fetch
-    from natsel.data.folders import AbsentData
-    from natsel.data.load import find_set, origin_of
+    from natsel.data import catalogue, fetch
+    from natsel.data.load import origin_of
 
     if source is not None and len(names) > 1:
         raise ValueError(f"--from: one place is given for {len(names)} data sets; fetch them one by one")
@@ -125,11 +124,8 @@ def get(
         origin_of(name)  # refuses a name that is not known before anything is fetched
     fetched = []
     for name in names:
-        try:
-            paths, new = find_set(name, folder), False
-        except AbsentData:
-            paths, new = (), True
-        paths = paths or fetch(name, url=source, folder=folder, check=not unchecked)
+        new = catalogue(folder)[name].paths is None
+        paths = fetch(name, url=source, folder=folder, check=not unchecked)
         fetched.append({"name": name, "fetched": new, "paths": [str(path) for path in paths]})
         if not as_json:
             where = ", ".join(map(str, paths))

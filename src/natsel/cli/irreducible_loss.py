@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import fitted, print_json, progress, text_table, warn
-from natsel.cli.prediction_files import AsJson
+from natsel.cli.output import fitted, print_json, text_table, warn
+from natsel.cli.prediction_files import AsJson, Inputs, columns
 
 if TYPE_CHECKING:
     from natsel import Examples, IrreducibleLoss
@@ -52,7 +52,8 @@ def command(
     network: Annotated[str, typer.Option(help="The network, as recipes name it: mlp, lenet, resnet18 and others.")] = (
         "mlp"
     ),
-    labels: Annotated[str | None, typer.Option(help="The column or array that holds the labels.")] = None,
+    labels: Annotated[str | None, typer.Option(help="The column or array of labels, or a file by ids.")] = None,
+    inputs: Inputs = None,
     ids: Annotated[
         str | None, typer.Option(help="The column or array that holds the ids; row numbers if not given.")
     ] = None,
@@ -67,23 +68,24 @@ def command(
     """
     if cross_fit is not None and holdout is not None:
         raise ValueError("holdout: found --cross-fit as well; pass one of the two")
+    from natsel.progress import ProgressBar
     from natsel.sampling.irreducible_loss import DEFAULT_TRAINING, IrreducibleLoss, check_path, examples_fingerprint
 
     check_path(out)
     if not out.resolve().parent.is_dir():
         raise ValueError(f"out: there is no folder {out.resolve().parent} to write to; make it first")
-    found = whole = _read(data, labels, ids)
+    named = columns(labels, inputs)
+    found = whole = _read(data, named, ids)
     make, held = _network(network, whole, device), None
     if holdout is not None:
-        held, found = _held_out(holdout, whole, labels, ids, seed)
+        held, found = _held_out(holdout, whole, named, ids, seed)
     scored = _scaled(whole, found.examples)
-    folds = 1 if held is not None else 2 if cross_fit is None else cross_fit
     settings: dict[str, Any] = {"training": replace(DEFAULT_TRAINING, max_epochs=epochs), "seed": seed}
-    with warnings.catch_warnings(record=True) as caught, progress(max(1, folds) * epochs, NAME) as advance:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        settings |= {"device": device, "ids": found.ids, "progress": _Steps(advance)}
+        settings |= {"device": device, "ids": found.ids, "progress": ProgressBar(NAME)}
         if held is None:
-            losses = IrreducibleLoss.cross_fitted(make, scored, folds=folds, **settings)
+            losses = IrreducibleLoss.cross_fitted(make, scored, folds=2 if cross_fit is None else cross_fit, **settings)
         else:
             losses = IrreducibleLoss.fit(make, _scaled(whole, held), scored, **settings)
     # What a network is given may be scaled; the table belongs to the data as they are.
@@ -107,32 +109,21 @@ class _LabelledData:
     kind: str
 
 
-class _Steps:
-    """Progress by (done, total) as steps."""
-
-    def __init__(self, advance: Any) -> None:
-        self.advance, self.done = advance, 0
-
-    def __call__(self, done: int, total: int) -> None:
-        self.advance(done - self.done)
-        self.done = done
-
-
-def _read(data: str, labels: str | None, ids: str | None) -> _LabelledData:
+def _read(data: str, named: dict[str, Any], ids: str | None) -> _LabelledData:
     """The examples of a data set of natsel, or of a file, whose labels are known classes."""
     import numpy as np
 
     path = Path(data)
     if path.exists():
-        examples, kind = _from_file(path, labels, ids)
+        examples, kind = _from_file(path, named, ids)
         name = path.name
     else:
         from natsel.data import load, names
 
         if path.suffix and data not in names():
             raise ValueError(f"data: there is no file {path}; check the name")
-        if labels is not None or ids is not None:
-            raise ValueError(f"{'ids' if labels is None else 'labels'}: {data} is a data set by name; take it out")
+        if named or ids is not None:
+            raise ValueError(f"{next(iter(named), 'ids')}: {data} is a data set by name; take it out")
         try:
             part = load(data)
         except ValueError as reason:
@@ -154,16 +145,16 @@ def _read(data: str, labels: str | None, ids: str | None) -> _LabelledData:
     return _LabelledData(name, examples if len(known) == len(examples) else examples[known], names_of_rows, kind)
 
 
-def _from_file(path: Path, labels: str | None, ids: str | None, classes: tuple[str, ...] = ()) -> tuple[Any, str]:
+def _from_file(path: Path, named: dict[str, Any], ids: str | None, classes: tuple[str, ...] = ()) -> tuple[Any, str]:
     from natsel.data import read_examples
     from natsel.experiments.running.data_source import kind_of, with_class_names
 
-    examples = with_class_names(read_examples(path, labels=labels, ids=ids, classes=classes))
+    examples = with_class_names(read_examples(path, ids=ids, classes=classes, **named))
     return examples, kind_of(examples.inputs)
 
 
 def _held_out(
-    holdout: str, found: _LabelledData, labels: str | None, ids: str | None, seed: int
+    holdout: str, found: _LabelledData, named: dict[str, Any], ids: str | None, seed: int
 ) -> tuple["Examples", _LabelledData]:
     """The examples to train on, and those to score: all, or those that a share leaves."""
     import numpy as np
@@ -177,7 +168,7 @@ def _held_out(
         path = Path(holdout)
         if not path.exists():
             raise ValueError(f"holdout: expected a share such as 0.1 or a file, found {holdout!r}") from None
-        examples, _ = _from_file(path, labels, ids, found.examples.classes)
+        examples, _ = _from_file(path, named, ids, found.examples.classes)
         if examples.labels is None:
             raise ValueError(f"holdout: {path.name} has no labels; say which column or array they are in") from None
         return examples[known_rows(examples)], found

@@ -38,8 +38,15 @@ Labels = Annotated[
 Classes = Annotated[
     str | None, typer.Option(help="Names of the classes in their order, with commas, where labels are names.")
 ]
+Inputs = Annotated[str | None, typer.Option(metavar="COLUMN[,COLUMN]", help="The columns of a table to use.")]
 _NAMES = "number the classes, or give their names in --classes where the command takes them"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def columns(labels: str | None, inputs: str | None) -> dict[str, Any]:
+    """`--labels COLUMN|none` and `--inputs COLUMN[,COLUMN]`, as `natsel.data.read_examples` takes them."""
+    found: dict[str, Any] = {} if labels is None else {"labels": None if labels == "none" else labels}
+    return found if inputs is None else found | {"inputs": inputs.split(",") if "," in inputs else inputs}
 
 
 def kind_of_numbers(log_probs: bool, probs: bool, logits: bool, means: bool) -> Any:
@@ -102,6 +109,7 @@ def read_values(path: Path, belief: "Belief", name: str, word: str, read: Any) -
     """
     values: list[float] = []
     pairs: list[tuple[int | str, float]] = []
+    known = set(map(str, belief.ids.tolist()))
     for number, text in _lines(path):
         if text.replace(" ", "").lower() in (f"id,{word}", word):
             continue
@@ -112,6 +120,8 @@ def read_values(path: Path, belief: "Belief", name: str, word: str, read: Any) -
             else:
                 values.append(read(value))
         except (ValueError, TypeError) as reason:
+            if number == 1 and before and before[0] not in known and value.strip().isidentifier():
+                continue  # the names of two columns
             kind = "a number" if read is float else "a class number"
             remedy = _NAMES if read is int and value.strip()[:1].isalpha() else "correct the line"
             if isinstance(read, _ClassNumber):
@@ -173,15 +183,14 @@ def _arrays(path: Path, name: str) -> tuple[list[Any], list[int | str] | None]:
 
 def _by_id(path: Path, belief: "Belief", name: str, word: str, pairs: Iterable[tuple[int | str, float]]) -> list[float]:
     """The values of the points of a belief, in their order."""
-    from natsel.ids import keys_of
+    from natsel.data.alignment import aligned
 
-    pairs = list(pairs)
-    named, ids = dict(pairs), keys_of(belief.ids)
-    wrong = [f"two {word}s for id {id}" for id, value in pairs if named[id] != value]
-    wrong += [f"no {word} for id {id}" for id in ids if id not in named]
-    if wrong:
-        raise ValueError(f"{name}: {path} has {wrong[0]}; give every point one {word} as id,{word}")
-    return [named[id] for id in ids]
+    named = dict(pairs := list(pairs))
+    twice = [id for id, value in pairs if named[id] != value]
+    if twice:
+        raise ValueError(f"{name}: {path} has two {word}s for id {twice[0]}; give every point one {word} as id,{word}")
+    found: list[float] = aligned(named, belief.ids, f"{name} in {path.name}", more=True)[0]
+    return found
 
 
 def _lines(path: Path) -> Sequence[tuple[int, str]]:

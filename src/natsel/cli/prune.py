@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from natsel.cli.output import as_csv, fitted, json_text, print_json, text_table
+from natsel.cli.prediction_files import Inputs, columns
 
 if TYPE_CHECKING:
     from natsel import Examples, Pruning
@@ -39,8 +40,10 @@ def command(
     ] = "el2n",
     keep: Annotated[float, typer.Option(help="The share of examples to keep.")] = 0.5,
     labels: Annotated[
-        str | None, typer.Option(help="The column or array of labels, where its name is unusual.")
+        str | None, typer.Option(help="The column of labels, an array whose name is unusual, or a file by ids.")
     ] = None,
+    inputs: Inputs = None,
+    ids: Annotated[str | None, typer.Option(help="The column or array of ids; row numbers if not given.")] = None,
     network: Annotated[
         str | None, typer.Option(help="As in recipes: mlp, mnist-cnn, resnet18 …; chosen by the inputs if not given.")
     ] = None,
@@ -83,7 +86,7 @@ def command(
 
         # First, so that a wrong folder costs no work.
         places = {path: stack.enter_context(atomically(path)) for path in (out, report) if path is not None}
-        examples = _examples(data, labels)
+        examples = _examples(data, columns(labels, inputs) | ({} if ids is None else {"ids": ids}))
 
         import natsel
         from natsel.models import Training
@@ -114,17 +117,17 @@ def command(
         _show(found, written)
 
 
-def _examples(data: str, labels: str | None) -> "Examples":
+def _examples(data: str, named: dict[str, Any]) -> "Examples":
     """A data set of that name, else the file or folder."""
     from natsel.data import load, names, read_examples
 
     if data in names():
-        if labels is not None:
-            raise ValueError(f"labels: {data} comes with its labels; leave --labels out")
+        if named:
+            raise ValueError(f"{next(iter(named))}: {data} comes with its labels; leave --{next(iter(named))} out")
         return load(data).train
     if not Path(data).exists():
         raise ValueError(f"data: {data!r} is neither a file nor a data set; natsel data lists the sets")
-    return read_examples(data, labels=labels)
+    return read_examples(data, **named)
 
 
 def _write(found: "Pruning", out: Path, place: Path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from natsel.cli.output import fitted, print_json, warn
+from natsel.cli.prediction_files import Inputs, columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from natsel.experiments.running.worker_pool import Report
 
 NAME = "run"
-EXAMPLE = "Example: natsel run digits   or   natsel run --new my.toml --data my.csv   and   natsel run my.toml"
+EXAMPLE = "Example: natsel run digits   or   natsel run --new my.toml --data my.csv --labels kind; natsel run my.toml"
 
 
 def command(
@@ -51,15 +52,16 @@ def command(
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option("--labels", metavar="COLUMN", help="With --new: where labels are; guessed if not given."),
+        typer.Option("--labels", metavar="COLUMN", help="With --new: the column of a table that holds the labels."),
     ] = None,
+    inputs: Inputs = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Compare methods on a recipe over several seeds. Interrupted, it goes on where it was when called again."""
     if listed:
         return _list(as_json)
-    if new is not None or data is not None or labels is not None:
-        return _write_recipe(new, data, labels)
+    if any(one is not None for one in (new, data, labels, inputs)):
+        return _write_recipe(new, data, columns(labels, inputs))
     if recipe is None:
         raise ValueError("recipe: name one, or a .toml file; natsel run --list shows those that ship")
     from natsel.experiments.recipe.plan import load_plan
@@ -116,18 +118,18 @@ def _say_what_it_needs(plan: "Plan") -> None:
         typer.echo(in_words(needed), err=True)
 
 
-def _write_recipe(new: Path | None, data: Path | None, labels: str | None) -> None:
+def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]") -> None:
     from natsel.experiments.recipe.new_recipe import new_recipe
 
     if new is None or data is None:
-        raise ValueError("new: name both, natsel run --new my.toml --data my.csv")
+        raise ValueError("new: name both, natsel run --new my.toml --data my.csv --labels COLUMN")
     if new.exists():
         raise ValueError(f"new: there is a {new} already; choose another name, or remove it")
     if new.suffix != ".toml":
         raise ValueError(f"new: expected a name that ends in .toml, found {new.name}")
     if not new.resolve().parent.is_dir():
         raise ValueError(f"new: there is no folder {new.parent}; make it first")
-    text = new_recipe(data, new, labels)
+    text = new_recipe(data, new, **named)
     with new.open("x", encoding="utf-8") as file:
         file.write(text)
     typer.echo(f"wrote {new}; read it, then: natsel run {new}")

@@ -490,6 +490,17 @@ def sign_errors(effect_N_K: np.ndarray, noise_N_K: np.ndarray, weights_K: np.nda
     return entr(mean_N) + entr(1 - mean_N) - (entr(wrong_N_K) + entr(1 - wrong_N_K)) @ weights_K
 
 
+@reference("I[Y_t;tau|x]", YesOrNoOutcomes)
+def _(pool):
+    scores, columns = [], (pool.arrays[name] for name in ("mean0_N_K", "mean1_N_K", "treatment_N"))
+    for zero_K, one_K, treatment in zip(*columns, strict=True):
+        effect_K, yes_K = (one_K - zero_K).round(9), one_K if treatment else zero_K
+        same_T_K = np.unique(effect_K)[:, None] == effect_K
+        joint_T_2 = (same_T_K * pool.weights_K) @ np.stack([1 - yes_K, yes_K], 1)
+        scores.append(entr(joint_T_2.sum(0)).sum() + entr(joint_T_2.sum(1)).sum() - entr(joint_T_2).sum())
+    return np.array(scores)
+
+
 @reference("I[sign error;W|x]", PotentialOutcomes)
 def _(pool: Pool) -> np.ndarray:
     found = pool.arrays

@@ -3,6 +3,7 @@
 An objective whose `quantity` has no reference (`natsel.conformance.reference`) fails until it is given one.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
@@ -13,11 +14,13 @@ import torch
 
 from natsel.beliefs import CategoricalSamples, GaussianSamples, IndependentSamples, TwoModels
 from natsel.capabilities import Capability, draws_again
+from natsel.choose.methods import Method
 from natsel.conformance import references_similarity, references_weights  # noqa: F401  enter their references
-from natsel.conformance.grid import READ, Pair, Pool, at, crowd, pairs, pool
+from natsel.conformance.grid import READ, Case, Pair, Pool, at, crowd, pairs, pool
 from natsel.conformance.references import REFERENCES, SET_REFERENCES
 from natsel.information.joint_labels import joint_mutual_information
 from natsel.objectives import Argument, routes
+from natsel.search import TopK
 
 POINTS = 6
 SETS = [subset for size in range(4) for subset in combinations(range(POINTS), size)]
@@ -61,6 +64,23 @@ def test_scores_are_the_declared_quantity_or_bound_it(pair, thorough, device):
         check_bound(found, expected, pair.facts.guarantee, exact)
         gap = max(gap, float(np.abs(found - expected).max()))
     assert exact or gap > 1e-6, "the reference allows a bound, but the scores are exact: say so there"
+
+
+@pairs(where=lambda pair: pair.facts.guarantee != "exact")
+def test_scores_that_bound_or_approximate_the_quantity_say_so(pair):
+    case = Case(Method(pair.objective, TopK()), pair.kind)
+    assert any(pair.facts.why in warning for warning in case.select(case.pool()).warnings)
+
+
+OF_A_LABEL = re.compile(r"[HI]\[Y(_t)?[;|]")  # entropies and information of one that is not known yet
+
+
+@pairs(where=lambda pair: pair.kind.label_type is int and bool(OF_A_LABEL.match(pair.objective.facts.quantity)))
+def test_what_is_expected_of_one_label_is_at_most_ln_c(pair, device):
+    for given in pools(pair, True):
+        most = np.log(given.length("C") if "C" in given.all_axes else 2)
+        for one in (given, given.certain()):
+            assert pair.facts.guarantee != "exact" or float(pair.state(one, device).scores().max()) <= most + 1e-9
 
 
 @pairs(Capability.GAINS)

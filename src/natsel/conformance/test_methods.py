@@ -14,7 +14,7 @@ import torch
 import natsel
 from natsel import memory
 from natsel.capabilities import Capability
-from natsel.conformance.grid import CASES, Case, Pool, crowd, every_case, named
+from natsel.conformance.grid import CASES, MAKERS, Case, Pool, cases_where, crowd, every_case, named, pool
 from natsel.information.weights.precision import Precision
 from natsel.objectives import EIG, Argument, Entropy, ExpectedEntropy, offers
 from natsel.search import ForwardBackward, Greedy, TopK
@@ -50,10 +50,8 @@ def test_excluded_ids_are_never_picked(case, device):
         assert case.select(pool, belief=belief, exclude=nothing).ids.tolist() == first, f"exclude={nothing}"
 
 
-@every_case
+@cases_where(lambda case: case.distinct)
 def test_a_selection_can_be_excluded_and_the_rest_counts(case, device):
-    if not case.distinct:
-        pytest.skip("points are drawn with replacement")
     pool = case.pool()
     belief = pool.belief(device)
     first = case.select(pool, belief=belief)
@@ -64,13 +62,9 @@ def test_a_selection_can_be_excluded_and_the_rest_counts(case, device):
         case.select(pool, rest + 1, belief, exclude=first)
 
 
-@every_case
+@cases_where(lambda case: not (case.facts.pool_wide or case.stochastic))
 def test_excluding_equals_leaving_out(case, device):
-    """Points that may not be picked have no say in what is picked."""
-    if case.facts.pool_wide:
-        pytest.skip("a set is chosen for all points, also for those that may not be picked")
-    if case.stochastic:
-        pytest.skip("noise belongs to the position in the belief")
+    """Points that may not be picked have no say in what is picked; noise belongs to the position in the belief."""
     pool = case.pool()
     allowed = np.arange(len(pool))[1::2] if case.in_order else np.arange(1, len(pool))
     excluding = case.select(pool, belief=pool.belief(device), exclude=set(range(len(pool))) - set(allowed.tolist()))
@@ -79,15 +73,15 @@ def test_excluding_equals_leaving_out(case, device):
     same(excluding, without, rtol=1e-9)
 
 
-@every_case
+def every_point_has_a_say(case):
+    """In how probable a set is among all sets, in where a number that is drawn falls, in how large its cluster is."""
+    search = case.method.search
+    return Capability.KERNEL in search.needs or not case.distinct or isinstance(search, natsel.LargestCluster)
+
+
+@cases_where(lambda case: not every_point_has_a_say(case))
 def test_excluding_what_was_not_wanted_changes_nothing(case, device):
     """Leaving out the worst of the points that were not picked moves no rank, and noise belongs to the position."""
-    if Capability.KERNEL in case.method.search.needs:
-        pytest.skip("every point has a say in how probable a set is among all sets")
-    if not case.distinct:
-        pytest.skip("every point has a say in where a number that is drawn falls")
-    if isinstance(case.method.search, natsel.LargestCluster):
-        pytest.skip("every point has a say in how large its cluster is")
     pool = case.pool()
     belief = pool.belief(device)
     straight = case.select(pool, belief=belief)
@@ -376,31 +370,38 @@ def tensors_of(belief: natsel.Belief) -> dict[str, torch.Tensor]:
 
 @every_case
 def test_inputs_are_left_alone(case, device):
-    """Bit by bit, also where natsel shares memory with the caller's arrays, and where those cannot be written to."""
+    """Bit by bit: the belief, known labels, and ids not to pick."""
     pool = case.pool(weighted=True).certain()
-    for name in case.kind.points:
-        if name in pool.arrays and name != "treatment_N":
-            pool.arrays[name] = pool.arrays[name] + 1e-6  # probabilities off by rounding, which natsel puts right
-    labels_N, excluded = torch.from_numpy(pool.labels_N.copy()), np.array([0])
+    belief, labels_N, excluded = pool.belief(device), torch.from_numpy(pool.labels_N.copy()), np.array([0])
     known = {"labels": labels_N} if Argument.LABELS in case.facts.needs else {}
-    tensors = pool.tensors(device)
-    shared = {name: values.copy() for name, values in pool.arrays.items()}
-    locked = {name: values.copy() for name, values in pool.arrays.items()}
-    for values in locked.values():
-        values.flags.writeable = False
-    for given in (tensors, shared, locked):
-        belief = case.kind(**given)
-        fields = {name: values.clone() for name, values in tensors_of(belief).items()}
-        case.score(pool, belief, **known)
-        case.select(pool, belief=belief, exclude=excluded, **known).explain()
-        case.select(pool, belief=belief[1:], **(known and {"labels": labels_N[1:]}))
-        for name, values in given.items():
-            now = values.cpu().numpy() if isinstance(values, torch.Tensor) else values
-            assert now.tobytes() == pool.arrays[name].tobytes(), f"{name} was written to"
-        for name, values in tensors_of(belief).items():
-            assert torch.equal(fields[name], values), f"the belief's {name} was written to"
+    fields = {name: values.clone() for name, values in tensors_of(belief).items()}
+    case.score(pool, belief, **known)
+    case.select(pool, belief=belief, exclude=excluded, **known).explain()
+    case.select(pool, belief=belief[1:], **(known and {"labels": labels_N[1:]}))
+    for name, values in tensors_of(belief).items():
+        assert torch.equal(fields[name], values), f"the belief's {name} was written to"
     assert labels_N.tolist() == pool.labels_N.tolist()
     assert excluded.tolist() == [0]
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-6])  # by which probabilities may be off, and which natsel puts right
+@pytest.mark.parametrize("kind", MAKERS)
+def test_arrays_are_left_alone_and_may_be_overwritten_afterwards(kind, rounding):
+    """Bit by bit, also those that cannot be written to; what becomes of the others changes no belief."""
+    arrays = pool(kind, weighted=True).certain().arrays
+    arrays |= {name: arrays[name] + rounding for name in arrays.keys() & {*kind.points} - {"treatment_N"}}
+    locked, shared = ({name: values.copy() for name, values in arrays.items()} for _ in range(2))
+    for values in locked.values():
+        values.flags.writeable = False
+    for given in (locked, shared, {name: torch.tensor(values) for name, values in arrays.items()}):
+        belief = kind(**given)
+        fields = {name: values.clone() for name, values in tensors_of(belief).items()}
+        for name, values in given.items():
+            assert np.asarray(values).tobytes() == arrays[name].tobytes(), f"{name} was written to"
+            if given is not locked:
+                values[...] = 1
+        for name, values in tensors_of(belief).items():
+            assert torch.equal(fields[name], values), f"{name} is still the caller's: keep a copy"
 
 
 def arithmetic() -> list[Case]:
@@ -427,16 +428,14 @@ def test_threads_change_nothing(case):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no device to compare the CPU with")
-@every_case
-def test_devices_agree(case, device):
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+@cases_where(lambda case: torch.cuda.is_available() or case is CASES[0])
+def test_devices_agree(case):
     """The same picks as on the CPU."""
-    if device == "cpu":
-        pytest.skip("the CPU agrees with itself")
     pool = case.pool(weighted=True)
-    here, there = pool.belief(), pool.belief().to(device)
-    assert there.device.type == device
+    here, there = pool.belief(), pool.belief().to("cuda")
+    assert there.device.type == "cuda"
     torch.testing.assert_close(case.score(pool, there).cpu(), case.score(pool, here), rtol=1e-9, atol=1e-12)
     same(case.select(pool, belief=there), case.select(pool, belief=here), rtol=1e-9)
-    small, large = pool.belief(dtype=torch.float32), pool.belief(device, torch.float32)
+    small, large = pool.belief(dtype=torch.float32), pool.belief("cuda", torch.float32)
     assert case.select(pool, belief=large).ids.tolist() == case.select(pool, belief=small).ids.tolist()

@@ -4,6 +4,7 @@ Also which points of the grid are refused, and whether the refusals help.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 
 import natsel
 from natsel.beliefs import Belief, Targets
-from natsel.beliefs.base import kinds
+from natsel.beliefs.base import NoView, kinds
 from natsel.capabilities import Capability, draws_again
 from natsel.choose.methods import METHODS, Method, missing, resolve
 from natsel.conformance.grid import (
@@ -23,6 +24,7 @@ from natsel.conformance.grid import (
     VIEWED,
     Case,
     Pool,
+    cases_where,
     default,
     every_case,
     marks,
@@ -155,19 +157,19 @@ def test_zero_probabilities_give_numbers(case, device):
     check_pool(case, case.pool(seed=3).certain(), device=device)
 
 
-@every_case
+def uncertainty_is_scored(case):
+    """Similarities may be negative, counts tie, and known labels may mislead."""
+    told = Argument.LABELS | Argument.TARGETS in case.facts.needs
+    return not (case.noisy or told or case.method.facts.units in ("none", "similarity", "points"))
+
+
+@cases_where(uncertainty_is_scored)
 def test_certainty_is_worth_least(case, device):
     certain = case.pool(seed=3).certain()
-    facts = case.method.facts
-    if case.noisy or facts.units == "none" or Argument.LABELS | Argument.TARGETS in case.facts.needs:
-        pytest.skip("scores are noise, or known labels may mislead")
-    if facts.units in ("similarity", "points"):
-        pytest.skip("similarities may be negative, and counts tie")
     scores_N = case.score(certain, certain.belief(device))
-    if Argument.LABELS in case.facts.needs and scores_N.min() < 0:
-        pytest.skip("known labels may mislead")
-    assert scores_N[0] <= scores_N.min() + 1e-12, f"the certain point scores {scores_N[0]} in {scores_N.tolist()}"
-    assert scores_N[0] < scores_N.max(), "every point is worth as little as the certain one"
+    if Argument.LABELS not in case.facts.needs or scores_N.min() >= 0:
+        assert scores_N[0] <= scores_N.min() + 1e-12, f"the certain point scores {scores_N[0]} in {scores_N.tolist()}"
+        assert scores_N[0] < scores_N.max(), "every point is worth as little as the certain one"
     if not case.stochastic:
         assert 0 not in case.select(certain, belief=certain.belief(device)).ids, "the certain point was picked"
 
@@ -264,6 +266,19 @@ def test_targets_and_given_can_change_the_picks_or_are_refused(case, argument):
         if len(changed) > 1:
             return
     pytest.fail(f"other {name} gave the same picks in eight pools: {changed}")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_given_nothing_or_a_point_that_tells_nothing_changes_nothing(kind):
+    for objective in OBJECTIVES:
+        case, found = Case(Method(default(objective), natsel.TopK()), kind), routes(objective, kind)
+        if Argument.GIVEN in case.facts.needs or not any(Argument.GIVEN in one.reading.facts.accepts for one in found):
+            continue
+        pool, known = case.pool(), case.pool().certain().belief()
+        scores_N = case.score(pool)
+        assert torch.equal(case.score(pool, given=known[:0]), scores_N)
+        with suppress(NoView):  # what is certain may have no noise, in units of which features are measured
+            torch.testing.assert_close(case.score(pool, given=known[:1]), scores_N, rtol=1e-9, atol=1e-12)
 
 
 # Which pairs are legal.

@@ -10,19 +10,23 @@
 What deals out batches, or has no length, is refused: items must be found again by their number.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import beside, index_of, only_counts
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
-from natsel.data.frames import is_frame
+from natsel.data.frames import by_position, is_frame
 from natsel.data.labels import as_numpy
 from natsel.data.lazy import Lazy
-from natsel.data.sources import from_huggingface, from_torch, read_examples
+from natsel.data.sources import columns_for, from_huggingface, from_torch, read_examples
+from natsel.data.tables import ids_of, labels_of, read_csv, read_parquet
+from natsel.ids import as_ids, ids_for, keys_of, refuse_repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +38,18 @@ class Source:
     answers: Any = None
     ids: Any = None
     classes: tuple[str, ...] = ()
+    went: Mapping[str, str] = field(default_factory=dict)
+    """How labels and answers that did not come with the inputs were put beside them: by id, or by position."""
 
 
 def examples_from(
-    inputs: Any, *, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = ()
+    data: Any, labels: Any = None, answers: Any = None, ids: Any = None, classes: Sequence[str] = (), **said: Any
 ) -> Source:
-    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs.
+    """Inputs with their labels, answers, ids and classes: those given, else those that came with the inputs. Labels
+    and answers go by id wherever both sides have ids (`natsel.data.alignment`), and may be files of ids and labels.
+
+    `said` are the columns that are `inputs`, and `regression`. Labels that nobody mentions (…) are no labels too, but a
+    table is then refused where a column has a name that labels have.
 
     >>> examples_from(Examples(np.zeros((2, 1)), ["cat", "dog"])).classes
     ('cat', 'dog')
@@ -47,18 +57,49 @@ def examples_from(
     Traceback (most recent call last):
     ValueError: inputs: there is no file or folder 'no such file'; check the path, or pass a list of texts
     """
-    if isinstance(inputs, str | Path):
-        return _from_path(Path(inputs), labels, answers, ids, classes)
-    if is_frame(inputs):
-        return _from_table(inputs, labels, answers, ids, classes)
-    for name, column in (("labels", labels), ("answers", answers), ("ids", ids)):
-        if isinstance(column, str):
-            raise ValueError(
-                f"{name}: {column!r} names a column, but the inputs are no table; pass the {name} themselves"
-            )
-    found = _examples(inputs)
+    given = {name: _of_file(one, name, data, said) for name, one in (("labels", labels), ("answers", answers))}
+    found = _source(data, given["labels"], given["answers"], ids, classes, said)
+    went = {}
+    for name, column in given.items():
+        if column is not None and column is not ... and not isinstance(column, str):
+            rows = found.inputs if index_of(data) is None else data
+            own = found.ids is None or (ids is None and rows is data)  # an index names the rows, or nothing does
+            named = None if own else ids_for(found.ids, len(found.inputs))
+            column, went[name] = beside(column, rows, name, named, listed=ids is not None, part=True)
+            found = replace(found, **{name: column})
+    return replace(found, went=went)
+
+
+def _of_file(column: Any, name: str, data: Any, said: Mapping[str, Any]) -> Any:
+    """The labels by id in a table of ids and labels, where this names one and no column; anything else as it is."""
+    if not isinstance(column, str | Path) or (is_frame(data) and column in data.columns):
+        return column
+    path = Path(column)
+    if path.suffix not in (".csv", ".tsv", ".parquet") or not path.is_file():
+        return str(column)
+    read = read_parquet if path.suffix == ".parquet" else read_csv
+    first, *others = columns = read(path).columns
+    if len(others) != 1:
+        raise ValueError(f"{name}: {path.name} has the columns {', '.join(columns)}; keep two, of ids and of {name}")
+    own = columns if path.suffix == ".parquet" else read_csv(path, texts=[first]).columns  # 007 is no number
+    values = labels_of(columns[others[0]], others[0], said.get("regression"))
+    return dict(zip(keys_of(as_ids(ids_of(own[first], first))), values.tolist(), strict=True))
+
+
+def _source(data: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str], said: Mapping[str, Any]) -> Source:
+    """What is given, and what came with the inputs, as they are."""
+    if isinstance(data, str | Path):
+        return _from_path(Path(data), labels, answers, ids, classes, said)
+    if is_frame(data):
+        return _from_table(data, labels, answers, ids, classes, said.get("inputs"))
+    for name, column in (("labels", labels), ("answers", answers), ("ids", ids), ("inputs", said.get("inputs"))):
+        if isinstance(column, str) or (name == "inputs" and column is not None):
+            shown = repr(column) if isinstance(column, str) else type(column).__name__
+            wrong = f"{shown} names a column, but the inputs are no table, nor is it a file"
+            raise ValueError(f"{name}: {wrong}; pass the {name} themselves")
+    found, labels = _examples(data), None if labels is ... else labels
     if ids is None:
-        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), _index_of(inputs))
+        ids = next((found.masks[name] for name in ("ids", "file") if name in found.masks), row_ids(data))
     if labels is None and answers is None:
         return Source(found.inputs, found.labels, None, ids, tuple(classes) or found.classes)
     return Source(found.inputs, labels, answers, ids, tuple(classes))
@@ -79,6 +120,9 @@ def _examples(inputs: Any) -> Examples:
         raise ValueError(f"inputs: found a {kind}, which has no length; pass a list, an array or a data set")
     if isinstance(inputs, dict | set | frozenset):
         raise ValueError(f"inputs: found a {kind}, which has no order; pass a list, and the keys as ids=…")
+    for one in inputs[:3] if isinstance(inputs, list | tuple | np.ndarray) or index_of(inputs) is not None else ():
+        if isinstance(one, str | Path) and Path(one).suffix and os.path.isfile(one):
+            raise ValueError(f"inputs: {str(one)!r} is the name of a file; pass the folder, or what the files hold")
     is_array = (
         isinstance(inputs, list | tuple | np.ndarray | Lazy) or hasattr(inputs, "dtype") or hasattr(inputs, "frame")
     )
@@ -89,11 +133,12 @@ def _examples(inputs: Any) -> Examples:
     return Examples(inputs)
 
 
-def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequence[str], said: Any) -> Source:
     if not path.exists():
         raise ValueError(f"inputs: there is no file or folder {str(path)!r}; check the path, or pass a list of texts")
-    column = next((given for given in (labels, answers) if isinstance(given, str)), None)
-    named: dict[str, Any] = {"ids": ids} if isinstance(ids, str) else {}
+    column: Any = next((given for given in (labels, answers) if isinstance(given, str)), None)
+    column, labels = (... if labels is ... and answers is None else column), (None if labels is ... else labels)
+    named: dict[str, Any] = {"regression": None, **said} | ({"ids": ids} if isinstance(ids, str) else {})
     found = read_examples(path, labels=column, classes=tuple(classes), **named)
     known = next((found.masks[name] for name in ("ids", "file") if name in found.masks), None)
     return Source(
@@ -105,26 +150,27 @@ def _from_path(path: Path, labels: Any, answers: Any, ids: Any, classes: Sequenc
     )
 
 
-def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str]) -> Source:
+def _from_table(table: Any, labels: Any, answers: Any, ids: Any, classes: Sequence[str], inputs: Any) -> Source:
     """A data frame; columns that are labels, answers or ids are no inputs."""
-    names = {"labels": labels, "answers": answers, "ids": ids}
+    by_position(table)  # refuses two columns of one name
+    names = {"labels": None if labels is ... else labels, "answers": answers, "ids": ids}
     columns = {what: name for what, name in names.items() if isinstance(name, str)}
     for what, name in columns.items():
         if name not in list(table.columns):
             raise ValueError(f"{what}: there is no column {name!r}; there are {', '.join(map(str, table.columns))}")
-    taken = {what: table[name] for what, name in columns.items()}
-    rest = table[[name for name in table.columns if name not in columns.values()]] if columns else table
-    found = {**names, **taken}
-    index = _index_of(table) if ids is None else found["ids"]
+    left = [name for name in table.columns if name not in columns.values()]
+    rest = table[columns_for(inputs, left, answers is None and labels is ..., table.columns)]
+    found = {**names, **{what: table[name] for what, name in columns.items()}}
+    if "ids" in columns:
+        refuse_repeats(as_ids(found["ids"]), f"ids: column {ids!r}", first=0)
+    index = row_ids(table) if ids is None else found["ids"]
     return Source(Examples(rest).inputs, found["labels"], found["answers"], index, tuple(classes))
 
 
-def _index_of(inputs: Any) -> Any:
+def row_ids(inputs: Any) -> Any:
     """The index of a table or a column of pandas, unless it only counts the rows."""
-    index = getattr(inputs, "index", None)
-    if index is None or callable(index) or not hasattr(index, "is_unique"):
-        return None
-    if type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+    index = index_of(inputs)
+    if index is None or only_counts(index):
         return None
     if not index.is_unique:
         raise ValueError(

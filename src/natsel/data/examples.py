@@ -13,8 +13,57 @@ from typing import Any, Self
 import numpy as np
 
 from natsel.data.frames import by_position
-from natsel.data.labels import as_numpy, read_labels
+from natsel.data.labels import as_numpy, read_labels, read_numbers
 from natsel.data.lazy import Lazy
+
+
+def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) -> "Examples":
+    """Examples from whatever holds labelled ones: examples, a pair (inputs, labels), of which a table's labels may be
+    the name of a column, or a torch data set. `numbers`: the labels are real numbers.
+
+    >>> as_examples(([[0.0], [1.0]], ["dog", "cat"])).labels
+    array([1, 0])
+    """
+    from natsel.data.any_source import examples_from
+
+    pair, found = isinstance(value, tuple | list) and len(value) == 2, value
+    no_dataset = hasattr(value, "ndim") or isinstance(value, tuple | list | str | type) or not hasattr(value, "__len__")
+    if no_dataset and not pair:
+        kind = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+        raise ValueError(f"{name}: expected natsel.Examples or a pair (inputs, labels), found {kind}; pass one")
+    try:
+        if not isinstance(value, Examples):
+            came = examples_from(*(value if pair else (value,)), regression=numbers or None)
+            labels = read_numbers(came.labels) if numbers and came.labels is not None else came.labels
+            found = Examples(came.inputs, labels, came.classes)
+        if found.labels is None and len(found):
+            raise ValueError("found no labels; pass natsel.Examples(inputs, labels)")
+    except ValueError as reason:
+        raise ValueError(f"{name}: {reason}") from None
+    examples: Examples = found
+    return examples
+
+
+def as_labelled(labelled: Any, validation: Any = None) -> "tuple[Examples, Examples | None]":
+    """What a model is fitted to, and what it is validated by, with the same numbers for the classes."""
+    found = as_examples(labelled)
+    if not len(found):
+        raise ValueError("labelled: found no examples, so there is nothing to learn from; label some points first")
+    return found, None if validation is None else numbered_like(as_examples(validation, "validation"), found.classes)
+
+
+def numbered_like(examples: "Examples", classes: tuple[str, ...]) -> "Examples":
+    """Examples whose classes have the numbers that they have among `classes`; classes that are not there come after.
+
+    >>> numbered_like(Examples([[0.0]], ["cat"], classes=("cat", "dog")), ("dog", "cat")).labels
+    array([1])
+    """
+    if not classes or not examples.classes or examples.classes == classes:
+        return examples
+    order = (*classes, *(name for name in examples.classes if name not in classes))
+    number_of = {name: number for number, name in enumerate(order)}
+    new_C = np.array([number_of[name] for name in examples.classes] + [-1])  # −1, unknown, stays unknown
+    return replace(examples, labels=new_C[examples.labels], classes=order)
 
 
 @dataclass(frozen=True, eq=False)

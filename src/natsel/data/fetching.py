@@ -6,6 +6,7 @@ The files of the home are downloaded (`natsel.data.download`), turned into the a
 """
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,10 +37,8 @@ def fetch(
     origin = origin_of(name)
     if origin.download is None:
         raise ValueError(f'name: {name} is always there; natsel.data.load("{name}") gives it')
-    try:
+    with suppress(AbsentData):
         return find_set(name, folder)
-    except AbsentData:
-        pass
     places = origin.download.addresses if url is None else (_address(url),)
     home = cache_folder() / "data" if folder is None else Path(folder).expanduser()
     waiting = home / "downloads" / name

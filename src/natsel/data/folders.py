@@ -1,8 +1,7 @@
 """Where data lies on this machine: a file is found in one of these folders, or it is absent.
 
 1. the folder given, or `$NATSEL_DATA`;
-2. `../shared/data`, beside the current folder or beside the checkout natsel runs from;
-3. `data` in natsel's cache folder (`$NATSEL_CACHE`, else where the system keeps caches): `natsel data get` fills it.
+2. `data` in natsel's cache folder (`$NATSEL_CACHE`, else where the system keeps caches): `natsel data get` fills it.
 """
 
 import os
@@ -40,30 +39,27 @@ def data_folders(folder: str | Path | None = None) -> tuple[Path, ...]:
     if folder is not None:
         return (Path(folder).expanduser(),)
     chosen = os.environ.get("NATSEL_DATA")
-    checkout = Path(__file__).resolve().parents[3]
-    candidates = [
-        *([Path(chosen).expanduser()] if chosen else []),
-        Path.cwd().parent / "shared" / "data",
-        *([checkout.parent / "shared" / "data"] if (checkout / "pyproject.toml").is_file() else []),
-        cache_folder() / "data",
-    ]
-    return tuple(dict.fromkeys(candidates))
+    return (*([Path(chosen).expanduser()] if chosen else []), cache_folder() / "data")
 
 
-def find(name: str, files: Sequence[str], folder: str | Path | None = None) -> Path:
+def find(name: str, files: Sequence[str], folder: str | Path | None = None, remedy: str = "") -> Path:
     """The path of the first of some files that is on this machine, or an error that says how to get the data set.
+
+    Args:
+        name: the data set, for the error.
+        files: names of files, any of which will do.
+        folder: where to look, and nowhere else; the usual places if not given.
+        remedy: how to get it, where `natsel data get` does not.
 
     >>> find("mnist", ["mnist.npz"], "there")
     Traceback (most recent call last):
     natsel.data.folders.AbsentData: name: the file mnist.npz is not on this machine (looked in there); ...
     """
     looked = data_folders(folder)
-    for place in looked:
-        for file in files:
-            if (place / file).is_file():
-                return place / file
-    where = ", ".join(str(place) for place in looked)
+    for path in (place / file for place in looked for file in files):
+        if path.is_file():
+            return path
     raise AbsentData(
-        f"name: the file {' or '.join(files)} is not on this machine (looked in {where}); fetch it with "
-        f"`natsel data get {name}`, or set NATSEL_DATA to the folder that holds it"
+        f"name: the file {' or '.join(files)} is not on this machine (looked in {', '.join(map(str, looked))}); "
+        f"{remedy or f'fetch it with `natsel data get {name}`'}, or set NATSEL_DATA to the folder that holds it"
     )

@@ -149,6 +149,26 @@ class FrameRows:
         return self.frame.iloc[:, place].array if self._pandas else self.frame.to_series(place)
 
 
+class NamedColumns(np.ndarray[Any, Any]):
+    """An array [N, D] with the names of its columns. Rows picked from it keep them; what else is made of it has none.
+
+    >>> table = NamedColumns([[41.0, 1.0], [29.0, 0.0]], ("age", "arm"))
+    >>> table[[1]].names, table[:, ::-1].names, (table + 1).names
+    (('age', 'arm'), (), ())
+    """
+
+    names: tuple[Any, ...] = ()
+
+    def __new__(cls, table_N_D: Any, names: Any) -> Self:
+        found = np.asarray(table_N_D).view(cls)
+        found.names = tuple(names)
+        return found
+
+    def __getitem__(self, rows: Any) -> Any:
+        found = super().__getitem__(rows)
+        return found if isinstance(rows, tuple) or np.ndim(found) != 2 else NamedColumns(found, self.names)
+
+
 def is_frame(inputs: Any) -> bool:
     """Whether something is a data frame of pandas or polars.
 
@@ -176,7 +196,8 @@ def joined(*parts: Any) -> Any:
     parts = tuple(by_position(part) for part in parts)
     tables = [part for part in parts if isinstance(part, FrameRows)]
     if len(tables) < len(parts):
-        return np.concatenate([as_numpy(part[:]) for part in parts])
+        found, named = np.concatenate([as_numpy(one[:]) for one in parts]), {getattr(one, "names", ()) for one in parts}
+        return NamedColumns(found, *named) if len(named) == 1 else found
     names = tables[0].names
     for table in tables[1:]:
         require_columns(table, names)

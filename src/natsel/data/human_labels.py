@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from natsel.containers import open_arrays
-from natsel.data.folders import AbsentData, data_folders
+from natsel.data.folders import find
 from natsel.data.labels import Array
 
 _FILE = "cifar10_human_labels.npz"
@@ -73,12 +73,8 @@ def human_labels(
 
 
 def _path(folder: str | Path | None) -> Path:
-    looked = data_folders(folder)
-    for place in looked:
-        if (place / _FILE).is_file():
-            return place / _FILE
-    raise AbsentData(
-        f"name: the file {_FILE} is not on this machine (looked in {', '.join(map(str, looked))}); make it with the"
-        " arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators [50000, 3], aggregate"
-        " and worst [50000] of github.com/UCSC-REAL/cifar-10-100n, and set NATSEL_DATA to its folder"
+    remedy = (
+        "make it with the arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators"
+        " [50000, 3], aggregate and worst [50000] of github.com/UCSC-REAL/cifar-10-100n"
     )
+    return find("cifar10", (_FILE,), folder, remedy)

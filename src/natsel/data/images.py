@@ -23,7 +23,10 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
     root = Path(folder)
     if not root.is_dir():
         raise ValueError(f"path: there is no folder {root}; check the name")
-    classes = tuple(sorted(place.name for place in root.iterdir() if place.is_dir() and _images(place)))
+    classes = tuple(sorted(one.name for one in root.glob("[!.]*") if one.is_dir() and _images(one)))
+    if classes and not any(map(_is_image, (*root.glob("*"), *root.glob("*/*")))):
+        found = f"the images of {root} lie deeper than in folders of classes"
+        raise ValueError(f"path: {found}; pass one of its folders, such as {root / classes[0]}")
     files = [(name, number) for number, one in enumerate(classes) for name in _images(root / one)]
     files += [(name, -1) for name in sorted(path for path in root.iterdir() if _is_image(path))]
     if not files:
@@ -34,7 +37,7 @@ def image_folder(folder: str | Path, size: tuple[int, int] | None = None, grey: 
     paths = [path for path, _ in files]
     names = np.array([path.relative_to(root).as_posix() for path in paths], dtype=object)
     labels = np.array([number for _, number in files]) if classes else None
-    images = Lazy(partial(_read, paths, size, grey), len(paths), content=partial(_content, paths))
+    images = Lazy(partial(_read, paths, size, grey), len(paths), content=partial(_content, paths), files=paths)
     return Examples(images, labels, classes, {"file": names})
 
 

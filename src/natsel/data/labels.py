@@ -4,16 +4,19 @@ People have labels as names, as whole floats (a table with gaps), as pandas colu
 so that every other part sees one kind of array.
 """
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from natsel.data.written_numbers import written_numbers
 from natsel.integers import refuse_beyond
 
 # Floats beyond this one skip whole numbers: what was meant is no longer known.
 _EXACT = float(1 << 53)
+_PLAIN = re.compile(r"[-+]?\d+(\.\d+)?")
 
 Array = np.ndarray[Any, Any]
 
@@ -37,15 +40,23 @@ def as_numpy(column: Any) -> Array:
 
 
 def class_names_in(labels: Any) -> set[str]:
-    """The names among labels.
+    """The names among labels; numbers as people write them are refused, as nobody means 1,046 for a name.
 
-    >>> sorted(class_names_in(["dog", None, "cat"])), class_names_in([0, 1])
+    >>> sorted(class_names_in(["dog", None, "cat", ""])), class_names_in([0, 1])
     (['cat', 'dog'], set())
     """
     column = as_numpy(labels)
-    return (
-        {entry for entry in column.reshape(-1).tolist() if isinstance(entry, str)} if column.dtype == object else set()
-    )
+    entries = column.reshape(-1).tolist() if column.dtype == object else []
+    texts = [entry if isinstance(entry, str) and not _missing(entry) else None for entry in entries]
+    others = [row for row, entry in enumerate(entries) if not isinstance(entry, str) and not _missing(entry)]
+    if others and any(texts):
+        found = f"{entries[others[0]]!r} in row {others[0]} beside names; write names or numbers alone, None for a gap"
+        raise ValueError(f"labels: found {found}")
+    odd = [row for row, text in enumerate(texts) if text and not _PLAIN.fullmatch(text)]
+    if odd and written_numbers(texts, "labels", first=0) is not None:
+        found = f"{texts[odd[0]]!r} in row {odd[0]}, a number as a text"
+        raise ValueError(f"labels: found {found}; pass numbers, or regression=True, or name the classes: classes=(…)")
+    return set(filter(None, texts))
 
 
 def read_labels(
@@ -77,22 +88,30 @@ def read_labels(
     return column, classes
 
 
-def read_numbers(labels: Any, name: str = "labels") -> Array:
-    """Labels as real numbers, also where all of them are whole or below zero; None and NaN are unknown.
+def read_numbers(labels: Any, name: str = "labels", first: int = 0) -> Array:
+    """Labels as real numbers, also where all of them are whole, below zero or texts; None, NaN and "" are unknown.
 
-    >>> read_numbers([-1, None, 2.5])
-    array([-1. ,  nan,  2.5])
+    >>> read_numbers([-1, None, 2.5, "1 046"])  # `first` is the number of the first row, for messages
+    array([-1.000e+00,        nan,  2.500e+00,  1.046e+03])
     """
     column = as_numpy(labels)
     if column.dtype.kind == "O":
         entries = [np.nan if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
-        strangers = [entry for entry in entries if not isinstance(entry, int | float | np.number)]
-        if strangers:
-            raise ValueError(f"{name}: expected real numbers, found {strangers[0]!r}; leave regression out for classes")
+        texts = [entry if isinstance(entry, str) else None for entry in entries]
+        read = written_numbers(texts, name, first) if any(texts) else None
+        for row, entry in enumerate(entries):
+            try:
+                entries[row] = float(entry if read is None or texts[row] is None else read[row])
+            except (TypeError, ValueError, OverflowError):
+                found = f"{entry!r} in row {row + first}; correct it, or leave regression out for classes"
+                raise ValueError(f"{name}: expected real numbers, found {found}") from None
         column = np.array(entries, dtype=np.float64).reshape(column.shape)
     if column.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected real numbers, found {column.dtype}; leave regression out for classes")
-    return column.astype(np.float64)
+    column = column.astype(np.float64)
+    for row in np.flatnonzero(np.isinf(column))[:1]:
+        raise ValueError(f"{name}: found {column.flat[row]} in row {row + first}; check it")
+    return column
 
 
 def unknown(labels: Array) -> Array:
@@ -117,12 +136,13 @@ def refuse_class_beyond(labels: Array, points: int, name: str, ids: Any = None) 
     0..999; check it, or make the pool with classes=(…), or with regression=True if labels are real numbers
     """
     most = max(1_000, min(points, 100_000))
-    if labels.dtype.kind == "f" or not labels.size or int(labels.max()) < most:
+    wrong = (labels < -1) | (labels >= most)
+    if labels.dtype.kind == "f" or not wrong.any():
         return
-    place = int(labels.argmax())
+    place = int(wrong.argmax())
     where = f"in row {place}" if ids is None else f"for id {np.atleast_1d(as_numpy(ids))[place]}"
     raise ValueError(
-        f"{name}: found class {labels.max()} {where}, and {points} points without names for their classes may have"
+        f"{name}: found class {labels[place]} {where}, and {points} points without names for their classes may have"
         f" classes 0..{most - 1}; check it, or make the pool with classes=(…), or with regression=True if labels are"
         " real numbers"
     )
@@ -158,7 +178,7 @@ def whole(column: Array, name: str) -> Array:
 def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: str) -> tuple[Array, tuple[str, ...]]:
     """Names to numbers; a column of plain numbers that only came as objects keeps its numbers, None is unknown."""
     entries = [None if _missing(entry) else entry for entry in column.reshape(-1).tolist()]
-    names = {entry for entry in entries if isinstance(entry, str)}
+    names = {entry for entry in entries if isinstance(entry, str)} if classes else class_names_in(column)
     if not names:
         integers = all(entry is None or isinstance(entry, int | np.integer) for entry in entries)
         filled = [(-1 if integers else np.nan) if entry is None else entry for entry in entries]
@@ -181,5 +201,6 @@ def _read_objects(column: Array, classes: tuple[str, ...], name: str, adding: st
 
 
 def _missing(entry: Any) -> bool:
-    """None, NaN, and the mark pandas has for a gap (which has no truth value, so that it is told by its name)."""
-    return entry is None or type(entry).__name__ == "NAType" or (isinstance(entry, float) and entry != entry)
+    """None, NaN, an empty text, and the marks pandas has for a gap (which have no truth value, but a name)."""
+    empty = entry != entry if isinstance(entry, float) else isinstance(entry, str) and not entry.strip()
+    return entry is None or empty or type(entry).__name__ in ("NAType", "NaTType")

@@ -4,7 +4,7 @@ Indexing reads (`images[[3, 5]]` is an array of two); `part` does not (`images.p
 take parts, so that a set larger than memory can be split, sub-sampled and put into a pool; models read what they use.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ class Lazy:
     """`count` inputs, each read by `read(position)`; all must have the same shape.
 
     `content(position)` gives bytes that an input is made from, such as those of its file, where they cost less than
-    reading it: a pool of such inputs is known by all of them.
+    reading it: a pool of such inputs is known by all of them. `files` are what messages call inputs that are pictures.
 
     >>> squares = Lazy(lambda position: np.array([position**2]), 10)
     >>> squares[[2, 3]].tolist(), len(squares.part(slice(4)))
@@ -31,8 +31,10 @@ class Lazy:
         count: int,
         rows: Array | None = None,
         content: Callable[[int], bytes] | None = None,
+        files: Sequence[Any] = (),
     ) -> None:
         self._read, self.content = read, content
+        self._files = files
         self._one_shape: list[tuple[int, ...]] = []  # of one input, once it is known; parts share it
         self.rows = np.arange(count) if rows is None else rows
 
@@ -66,12 +68,7 @@ class Lazy:
         inputs = np.empty((len(rows), *first.shape), dtype=first.dtype)
         inputs[0] = first
         for place, row in enumerate(rows[1:].tolist(), start=1):
-            one = as_numpy(self._read(row))
-            if one.shape != first.shape:
-                raise ValueError(
-                    f"inputs: number {row} has shape {one.shape}, others {first.shape}; bring all to one size"
-                )
-            inputs[place] = one
+            inputs[place] = self._one(row)
         return inputs
 
     def __iter__(self) -> Iterator[Array]:
@@ -85,6 +82,11 @@ class Lazy:
         """One input, read now."""
         one = as_numpy(self._read(row))
         self._one_shape[:] = self._one_shape or [one.shape]
+        if one.shape != self._one_shape[0]:
+            name, how = (f"number {row}", "") if not self._files else (self._files[row], ": image_folder(path, size=…)")
+            raise ValueError(
+                f"inputs: {name} has shape {one.shape}, others {self._one_shape[0]}; bring all to one size{how}"
+            )
         return one
 
     def part(self, positions: Any) -> Self:

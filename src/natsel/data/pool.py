@@ -9,12 +9,15 @@ any part of the pool names the right datum. An id is unlabelled, labelled or ign
 simulation also knows the `answers`. Learners never see these: only `label` puts a label into `labelled()`.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from natsel.data.alignment import aligned
 from natsel.data.any_source import examples_from
+from natsel.data.class_names import lookalikes, refuse
 from natsel.data.contents import Contents, digests_of, sampled_fingerprint
 from natsel.data.examples import Examples
 from natsel.data.labels import (
@@ -36,14 +39,16 @@ _UNLABELLED, _LABELLED, _IGNORED = 0, 1, 2
 class Pool:
     """N inputs with ids, the labels there are, and the answers where they are known.
 
-    `inputs` is an array, a tensor, a list of texts, a table of pandas or polars, a file or folder by its path,
-    examples, or a data set of torch or Hugging Face; of files and tables, `labels`, `answers` and `ids` may name
-    columns. Labels that come with the inputs count as labels. Ids are given, or come with the inputs (names of image
-    files, an index of pandas), or count the inputs from 0.
+    `data` is an array, a tensor, a list of texts, a table of pandas or polars, a file or folder by its path, examples,
+    or a data set of torch or Hugging Face; of files and tables, `labels`, `answers`, `ids` and `inputs` may name
+    columns. Labels that come with the inputs count as labels, but a column of a table only where it was named. Ids are
+    given, or come with the inputs (names of image files, an index of pandas), or count the inputs from 0. Labels and
+    answers that have ids too (a mapping, a column of pandas, a table or file of ids and labels) go by them, and a
+    mapping or file may name a part; others go by position.
 
     `regression` says whether labels are real numbers (True) or classes (False). Without it the labels, the answers, the
-    classes or else the model decide; labels that are all whole numbers are taken for classes. Without `classes`, new
-    names of classes are taken as they come; with them, others are refused until `add_classes`.
+    classes or else the model decide; whole numbers from −1 on are classes until a model says that it predicts numbers.
+    Without `classes`, new names of classes are taken as they come; with them, others are refused until `add_classes`.
 
     >>> pool = Pool([[0.0], [1.0], [2.0]], ids=["a", "b", "c"], labels=["cat", None, None])
     >>> pool.label(["c"], ["dog"])
@@ -53,18 +58,21 @@ class Pool:
 
     def __init__(
         self,
-        inputs: Any,
-        labels: Any = None,
+        data: Any,
+        labels: Any = ...,
         ids: Any = None,
         classes: Sequence[str] = (),
         regression: bool | None = None,
         *,
         answers: Any = None,
+        inputs: str | Sequence[str] | None = None,
     ) -> None:
         if regression and len(classes):
             raise ValueError("classes: there are none among real numbers; leave out classes, or regression=True")
-        source = examples_from(inputs, labels=labels, answers=answers, ids=ids, classes=classes)
+        source = examples_from(data, labels, answers, ids, classes, inputs=inputs, regression=regression)
         self.inputs = source.inputs
+        self.went = dict(source.went)
+        """How the labels and the answers given were put beside the inputs: "by id" or "by position"."""
         self._ids = None if source.ids is None else _unless_counting(ids_for(source.ids, len(self.inputs)))
         self._order: Array | None = None
         self._position: dict[Key, int] = {}
@@ -75,10 +83,12 @@ class Pool:
         self.classes: tuple[str, ...] = tuple(source.classes)
         self.takes_new_classes = not self.classes
         """Whether a name that is no class yet becomes one when it is told."""
+        self.renamed: dict[str, str] = {}
+        """The names that former names of classes have become."""
         self._asked_for = regression
         self._regression: bool | None = False if self.classes else regression
         self._answers: Array | None = None
-        self._answers_as_numbers: Array | None = None
+        self._as_numbers: dict[str, Array] = {}  # what was given, where classes would have gaps that numbers have not
         self._state = np.zeros(len(self.inputs), dtype=np.uint8)
         # Position → label. A dict keeps the order told, also when a label is corrected, and changes in O(1).
         self._told: dict[int, int | float] = {}
@@ -87,11 +97,16 @@ class Pool:
     def _take(self, labels: Any, answers: Any) -> None:
         """Read the labels and the answers that the pool is made with."""
         given = {name: column for name, column in (("labels", labels), ("answers", answers)) if column is not None}
-        names = set().union(*map(class_names_in, given.values()))
-        if names and not self.classes and not self._regression:
+        nameless = {} if self.classes or self._regression else given
+        if names := set().union(*map(class_names_in, nameless.values())):
+            wrong = lookalikes(sorted(names), ())
+            for name, column in given.items():
+                found = class_names_in(column)
+                refuse({one: other for one, other in wrong.items() if one in found}, (), column, self.ids, name, "")
             self.classes, self._regression = tuple(sorted(names)), False
         read = {name: self._read(column, name) for name, column in given.items()}
-        if any(column.dtype.kind == "f" for column in read.values()):
+        below = self._regression is None and any(column.min(initial=0) < -1 for column in read.values())
+        if below or any(column.dtype.kind == "f" for column in read.values()):
             read, self._regression = {name: read_numbers(column, name) for name, column in given.items()}, True
         for name, column in read.items():
             if column.shape != (len(self),):
@@ -101,10 +116,10 @@ class Pool:
                 )
             if not self._regression and not self.classes:
                 refuse_class_beyond(column, len(self), name)
+        if not (self._regression or self.classes) and any((column < 0).any() for column in read.values()):
+            self._as_numbers = {name: read_numbers(column, name) for name, column in given.items()}
         if "answers" in read:
             self._answers, self._regression = read["answers"], bool(self._regression)
-            if not self._regression and as_numpy(answers).dtype.kind == "f":
-                self._answers_as_numbers = read_numbers(answers, "answers")
             if not self._regression and not self.classes:  # how many there are is known to any who set a task
                 most = max(int(column.max(initial=-1)) for column in read.values())
                 self.classes = tuple(str(number) for number in range(most + 1))
@@ -134,16 +149,18 @@ class Pool:
         >>> Pool.with_answers(Examples(np.zeros((3, 2)), np.array([0, 1, 1]))).answers([1])
         [1]
         """
-        source = examples_from(examples, ids=ids, classes=classes)
+        source = examples_from(examples, None, ids=ids, classes=classes, regression=regression)
         if source.labels is None:
-            raise ValueError("examples: they have no labels to answer with; pass Examples(inputs, labels)")
+            raise ValueError("examples: no labels to answer with; pass Examples(inputs, labels), or Pool(…, answers=…)")
         return cls(source.inputs, None, source.ids, source.classes, regression, answers=source.labels)
 
     def __len__(self) -> int:
         return len(self._state)
 
     def __repr__(self) -> str:
-        return f"Pool({len(self)} inputs: {len(self._told)} labelled, {len(self.ignored_ids)} ignored)"
+        labels, answers = (f" {self.went[name]}" if name in self.went else "" for name in ("labels", "answers"))
+        answers = f"; answers{answers}" if answers else ""
+        return f"Pool({len(self)} inputs: {len(self._told)} labelled{labels}, {len(self.ignored_ids)} ignored{answers})"
 
     @property
     def ids(self) -> IdArray:
@@ -163,15 +180,20 @@ class Pool:
         >>> pool.regression
         True
         """
-        if self._answers_as_numbers is not None:
-            self._answers, self.classes, self._answers_as_numbers = self._answers_as_numbers, (), None
-            self._regression = True
+        numbers, self._as_numbers = self._as_numbers, {}
+        if numbers:
+            self._answers, self.classes, self._regression = numbers.get("answers"), (), True
+            if any((column == -1).any() and not np.isnan(column).any() for column in numbers.values()):
+                warnings.warn("pool: −1 is a number to a regressor; write gaps as None or NaN", stacklevel=2)
+            labels = numbers.get("labels", np.zeros(len(self)))
+            late = np.flatnonzero((self._state == _UNLABELLED) & (labels == -1))
+            self._put(self._ids_at(late), labels[late])
         elif self._answers is None and not self.classes:
             self._regression = True
-        elif not self._regression and self._answers is not None and unknown(self._answers).any():
+        elif not self._regression and any(name != str(number) for number, name in enumerate(self.classes)):
             raise ValueError(
-                "pool: the model predicts real numbers, but answers below 0 mean unknown among classes; make the pool"
-                " with regression=True"
+                f"pool: the model predicts real numbers, but labels are classes such as {self.classes[0]!r}; use a"
+                " classifier, or make the pool with regression=True"
             )
 
     def expect_classes(self) -> None:
@@ -186,10 +208,11 @@ class Pool:
             return
         columns = [np.array(list(self._told.values()), dtype=np.float64)]
         columns += [] if self._answers is None else [self._answers]
-        wrong = [column[~(np.isnan(column) | (column == np.floor(column)))] for column in columns]
-        if self._asked_for or any(map(len, wrong)):
-            found = "it was made with regression=True" if self._asked_for else "its labels are numbers such as "
-            found += "" if self._asked_for else f"{next(part[0] for part in wrong if len(part)):g}"
+        # No class is below 0, but −1 may stand for an answer that is not known.
+        wrong = [one[(one != np.floor(one)) & ~np.isnan(one) | (one < -n)] for n, one in enumerate(columns)]
+        numbers = np.concatenate(wrong)
+        if self._asked_for or len(numbers):
+            found = "it was made with regression=True" if self._asked_for else f"its labels are such as {numbers[0]:g}"
             raise ValueError(
                 f"pool: the model predicts classes, but {found}; use a regressor, or pass classes as labels"
             )
@@ -212,24 +235,28 @@ class Pool:
         if new and not self.classes and (self._told or self._regression):
             raise ValueError(f"classes: {new[0]!r} is a name, but labels so far are numbers; go on with numbers")
         self.classes += tuple(new)
+        self.renamed = {old: name for old, name in self.renamed.items() if old not in self.classes}
         self._regression = False if self.classes else self._regression
 
-    def number_classes_as(self, classes: Sequence[str]) -> None:
-        """Number the classes in this order, others after them: labels and answers keep their names.
+    def number_classes_as(self, classes: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
+        """Number the classes in this order, others after them: labels and answers keep their names, but for classes
+        that were `renamed` (former name → name).
 
         >>> pool = Pool([[0.0]], labels=["cat"], classes=("cat", "dog"))
         >>> pool.number_classes_as(["dog", "cat"])
         >>> pool.labels_of([0]).tolist()
         [1]
         """
-        order = (*classes, *(name for name in self.classes if name not in classes))
+        self.renamed = self.renamed if renamed is None else dict(renamed)
+        names = [self.renamed.get(name, name) for name in self.classes]
+        order = tuple(dict.fromkeys((*classes, *names)))
         if order == self.classes:
             return
         if not self.classes:  # labels are numbers, and now have names
             self.classes, self._regression = order, False
             return
         number_of = {name: number for number, name in enumerate(order)}
-        new_C = np.array([number_of[name] for name in self.classes] + [-1])  # −1, unknown, stays unknown
+        new_C = np.array([number_of[name] for name in names] + [-1])  # −1, unknown, stays unknown
         self._told = {position: int(new_C[int(label)]) for position, label in self._told.items()}
         if self._answers is not None:
             self._answers = new_C[self._answers]
@@ -252,18 +279,22 @@ class Pool:
 
     def label(self, ids: Any, values: Any) -> None:
         """Give labels to ids: class numbers, class names or real numbers. A second label replaces the first."""
-        self.add_classes(self.new_classes(values))
+        values, _ = aligned(values, as_ids(ids), "values", listed=True, what="ids")
+        self.add_classes(self.new_classes(values, ids))
         self._put(ids, self.as_labels(values, ids=ids))
 
-    def new_classes(self, values: Any) -> tuple[str, ...]:
-        """Names among labels that are no classes yet, where the pool takes new ones.
+    def new_classes(self, values: Any, ids: Any = None, name: str = "values", owner: str = "pool") -> tuple[str, ...]:
+        """Names among labels that are no classes yet, where the pool takes new ones; one that is written like a class
+        is refused. The error says `ids`, the `name` of the argument and the `owner` that can add a class.
 
         >>> Pool([[0.0]]).new_classes(["dog", "cat", "dog"])
         ('cat', 'dog')
         """
         if not self.takes_new_classes or self._regression:
             return ()
-        return tuple(sorted(class_names_in(values) - set(self.classes)))
+        new = tuple(sorted(class_names_in(values) - {*self.classes, *self.renamed}))
+        refuse(lookalikes(new, self.classes), self.classes, values, ids, name, f"{owner}.add_classes")
+        return new
 
     def restore(self, ids: Any, values: Any) -> None:
         """Labels as a journal has them, which were checked when they were told."""
@@ -271,8 +302,6 @@ class Pool:
 
     def _put(self, ids: Any, labels: Array) -> None:
         positions = self.position_of(ids)
-        if len(positions) != len(labels):
-            raise ValueError(f"values: expected one label for each of {len(positions)} ids, found {len(labels)}")
         refuse_repeats(self._ids_at(positions))
         if len(labels) and not (self._regression and labels.dtype.kind == "i"):
             self._regression = labels.dtype.kind == "f"
@@ -357,8 +386,21 @@ class Pool:
         if self._regression:
             labels = read_numbers(values, name)
         else:
-            new = f"{aside.split('.')[0]}.add_classes" if self.classes else ""
-            labels, named = read_labels(values, self.classes, name, adding=new)
+            column = as_numpy(values)
+            entries = (
+                [one for one in column.reshape(-1).tolist() if isinstance(one, str)] if column.dtype == object else []
+            )
+            if self.renamed.keys() & entries:
+                now = [
+                    self.renamed.get(one, one) if isinstance(one, str) else one for one in column.reshape(-1).tolist()
+                ]
+                values = np.array(now, dtype=object).reshape(column.shape)
+            strangers = {one for one in entries if one.strip()} - {*self.classes, *self.renamed}
+            meant = (
+                {one: lookalikes([one], self.classes).get(one, "") for one in sorted(strangers)} if self.classes else {}
+            )
+            refuse(meant, self.classes, values, ids, name, f"{aside.split('.')[0]}.add_classes")
+            labels, named = read_labels(values, self.classes, name)
             if named != self.classes:
                 raise ValueError(f"{name}: found class names, but labels so far are numbers; go on with numbers")
         labels = np.atleast_1d(labels)

@@ -4,7 +4,7 @@ Nothing is unpickled and nothing is fetched. Large things stay where they are: `
 and items of a torch data set are read when they are asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from natsel.containers import open_arrays, read_npy, readable
 from natsel.data.examples import Examples
 from natsel.data.images import image_folder
-from natsel.data.labels import Array, as_numpy
+from natsel.data.labels import Array, as_numpy, read_numbers
 from natsel.data.lazy import Lazy
 from natsel.data.tables import ids_of, inputs_of, labels_of, read_csv, read_parquet, require_names
 
@@ -38,21 +38,24 @@ def read_examples(
     path: str | Path,
     *,
     inputs: str | Sequence[str] | None = None,
-    labels: str | Path | None = None,
-    ids: str | Path | None = None,
+    labels: Any = ...,
+    ids: str | None = None,
     classes: Sequence[str] = (),
-    regression: bool = False,
+    regression: bool | None = False,
 ) -> Examples:
     r"""Examples from a file or a folder, by its ending.
 
     `.npz` and `.safetensors`: `inputs`, `labels` and `ids` name arrays; the first two are found by their usual names.
     `.npy`: the inputs, memory-mapped; `labels` and `ids` are paths of other `.npy` files.
     `.csv`, `.tsv`, `.parquet` (extra `parquet`): `inputs` names one column or several (default: all that are left),
-    `labels` the label's, `ids` the one that names each row. Columns of numbers become an array, one column of texts an
-    array of texts, and all else, gaps included, a data frame (extra `tables`).
+    `labels` the label's, `ids` the one that names each row. No column becomes labels that was not named: one called y,
+    label, target or class is refused where neither `labels` nor `inputs` say what it is. Columns of numbers become an
+    array, one column of texts an array of texts, and all else, gaps included, a data frame (extra `tables`).
     A folder: images, sub-folders are classes (extra `images`; `image_folder` can resize).
-    Whole numbers are classes unless `regression` says otherwise; texts as labels are class names, and a gap is a label
-    that is not known. Ids become the mask "ids"; of images, the mask "file" has the name of each.
+    Of all, `labels` may be a .csv, .tsv or .parquet file of ids and labels, which go by the ids or names of files.
+    Whole numbers are classes unless `regression` says otherwise (None: not known yet, gaps among them are NaN); texts
+    as labels are class names, and a gap is a label that is not known. Ids become the mask "ids"; of images, the mask
+    "file" has the name of each.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -62,26 +65,42 @@ def read_examples(
     ([[1.0, 2.5], [3.0, 4.0]], [0, 1], ('cat', 'dog'))
     """
     place = Path(path)
+    ending = place.suffix.lower()
     names: Any = None
+    if inputs is not None and (place.is_dir() or ending == ".npy"):
+        raise ValueError(f"inputs: {place.name} has no columns, found {inputs!r}; leave inputs out")
+    if (
+        isinstance(labels, str | Path)
+        and Path(labels).suffix in (".csv", ".tsv", ".parquet")
+        and Path(labels).is_file()
+    ):
+        from natsel.data.any_source import examples_from
+
+        told = Path(labels)
+        apart = examples_from(place, told, ids=ids, classes=classes, inputs=inputs, regression=regression)
+        return Examples(apart.inputs, apart.labels, apart.classes, {} if apart.ids is None else {"ids": apart.ids})
     if place.is_dir():
         if ids is not None:
             raise ValueError(
                 f'ids: images are named by their files, found {ids!r}; leave ids out and use the mask "file"'
             )
+        if labels not in (None, ...):
+            raise ValueError(f"labels: a folder has no columns, and there is no file {labels!r}; check the name")
         return image_folder(place)
-    if place.suffix in (".npz", ".safetensors"):
+    if ending in (".npz", ".safetensors"):
         found, answers, names = _arrays(place, inputs, labels, ids)
-    elif place.suffix == ".npy":
-        found, answers = _mapped(place), None if labels is None else read_npy(labels)
+    elif ending == ".npy":
+        found, answers = _mapped(place), None if labels in (None, ...) else read_npy(labels)
         names = None if ids is None else read_npy(ids)
-    elif place.suffix in (".csv", ".tsv", ".parquet"):
-        found, answers, names = _columns(place, inputs, labels, ids, regression)
+    elif ending in (".csv", ".tsv", ".parquet"):
+        found, answers, names = _columns(place, inputs, labels, ids, regression, classes)
     else:
         raise ValueError(
-            f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name}"
+            f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name};"
+            " save a table as CSV in UTF-8"
         )
     if answers is not None and regression:
-        answers = answers.astype(np.float64)
+        answers = read_numbers(answers)
     return Examples(found, answers, tuple(classes), {} if names is None else {"ids": names})
 
 
@@ -143,26 +162,38 @@ def from_huggingface(dataset: Any, inputs: str | None = None, labels: str | None
     return Examples(found, answers, tuple(getattr(feature, "names", None) or ()))
 
 
+def columns_for(inputs: Any, left: Sequence[Any], unsaid: bool, there: Iterable[Any]) -> list[Any]:
+    """The columns of a table that are inputs: those said, else those `left`, among which labels may lie `unsaid`."""
+    given: list[Any] = [] if inputs is None else [inputs] if np.ndim(inputs) == 0 else list(inputs)
+    require_names(there, given)
+    if twice := [name for name in given if name not in left]:
+        raise ValueError(f"inputs: {twice[0]!r} holds the labels or the ids; leave it out of the inputs")
+    usual = next((name for name in left if str(name).strip().lower() in _LABELS), None) if unsaid else None
+    if usual is not None and not given:
+        raise ValueError(
+            f'labels: the column {usual!r} is called as labels are; name it (labels="{usual}"), or say labels=None and'
+            " which columns are inputs (inputs=[…]); in the shell --labels and --inputs"
+        )
+    return given or list(left)
+
+
 def _columns(
-    path: Path, inputs: str | Sequence[str] | None, labels: str | None, ids: str | None, regression: bool
+    path: Path, inputs: Any, labels: Any, ids: str | None, regression: bool | None, classes: Sequence[str]
 ) -> tuple[Any, Any, Any]:
     """Inputs, labels and ids from the columns of a table."""
-    table = read_parquet(path) if path.suffix == ".parquet" else read_csv(path, texts=[ids])
+    table = read_parquet(path) if path.suffix.lower() == ".parquet" else read_csv(path, texts=[ids])
     columns = table.columns
-    answer = _pick(labels, [name for name in columns if name != ids], _LABELS, "labels", optional=True)
-    given = [inputs] if isinstance(inputs, str) else list(inputs or ())
-    require_names(columns, [*given, *([] if ids is None else [ids])])
-    wanted = given or [name for name in columns if name not in (answer, ids)]
+    answer = _pick(labels, [name for name in columns if name != ids], (), "labels", optional=True)
+    require_names(columns, [] if ids is None else [ids])
+    left = [name for name in columns if name not in (answer, ids)]
     return (
-        inputs_of(table, wanted),
-        None if answer is None else labels_of(columns[answer], answer, regression),
+        inputs_of(table, columns_for(inputs, left, labels is ..., columns)),
+        None if answer is None else labels_of(columns[answer], answer, regression, classes),
         None if ids is None else ids_of(columns[ids], ids),
     )
 
 
-def _arrays(
-    path: Path, inputs: str | Sequence[str] | None, labels: str | None, ids: str | None
-) -> tuple[Any, Any, Any]:
+def _arrays(path: Path, inputs: str | Sequence[str] | None, labels: Any, ids: str | None) -> tuple[Any, Any, Any]:
     if inputs is not None and not isinstance(inputs, str):
         raise ValueError(f"inputs: expected the name of one array, found {inputs!r}")
     arrays = open_arrays(path)
@@ -173,10 +204,9 @@ def _arrays(
     return found, answers, names
 
 
-def _pick(
-    name: str | None, there: Sequence[str], usual: Sequence[str], what: str, optional: bool = False
-) -> str | None:
+def _pick(name: Any, there: Sequence[str], usual: Sequence[str], what: str, optional: bool = False) -> str | None:
     """The name given, else the first usual one that is there."""
+    name = None if name is ... else name
     if name is not None and name not in there:
         raise ValueError(f"{what}: there is no {name!r}; found {', '.join(there) or 'nothing'}")
     chosen = name or next((one for one in usual if one in there), None)

@@ -7,14 +7,18 @@
 Without pandas, numbers with gaps become a float32 table with NaN in them, and texts beside other columns are refused.
 Of a CSV file, a column of texts that repeat (at most 255 different ones, each twice or more on average) becomes one of
 categories, which boosted trees read; other texts stay texts. An empty field is a gap. In a column that holds nothing
-else but numbers the usual words for a gap (NA, null, ?) are gaps too; in a column of texts they are texts.
+else but numbers the usual words for a gap (NA, null, ?) are gaps too; in a column of texts they are texts. What
+spreadsheets leave of errors (#N/A) is a gap everywhere. Numbers are read as people write them (`written_numbers`).
 """
 
 import csv
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,10 +26,13 @@ from typing import Any
 import numpy as np
 
 from natsel.containers import readable
-from natsel.data.frames import Column, FrameRows
-from natsel.data.labels import Array, as_numpy
+from natsel.data.frames import Column, FrameRows, NamedColumns
+from natsel.data.labels import Array, as_numpy, read_numbers
+from natsel.data.written_numbers import parts_of, written_numbers
+from natsel.ids import as_ids, refuse_repeats
 
-_GAPS = frozenset(("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?"))
+_ERRORS = frozenset(("", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
+_GAPS = _ERRORS | {"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"}
 _MOST_CATEGORIES = 255  # what boosted trees take
 _TRUTHS = {"True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
 
@@ -39,44 +46,80 @@ class FileTable:
 
 
 def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
-    """A CSV file with a header line (tabs in a `.tsv` file), numbers as numbers but for columns named in `texts`."""
-    with readable(path), path.open(newline="", encoding="utf-8-sig") as stream:
-        lines = filter(None, csv.reader(stream, delimiter="\t" if path.suffix == ".tsv" else ","))
-        header = next(lines, [])
-        fields: list[list[str]] = [[] for _ in header]
-        uneven: list[tuple[int, int]] = []
+    """A CSV file with a header line, numbers as numbers but for columns named in `texts`. What separates fields is
+    found: a comma, a semicolon, a tab or a bar, whichever parts all rows alike.
+    """
+    text, separator = _text(path)
+    lines = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
+    fields: list[list[str]] = []
+    uneven: list[tuple[int, int]] = []
+    try:
+        header = [name.strip() for name in next(lines, [])]
         # Column by column, a block of rows at a time: a million lists of rows would take long to make and to free.
-        while not uneven and (block := list(islice(lines, 1024))):
-            first = len(fields[0]) + 1
-            uneven = [(number, len(row)) for number, row in enumerate(block, first) if len(row) != len(header)]
+        while not uneven and (block := list(islice(filter(None, lines), 1024))):
+            fields = fields or [[] for _ in block[0]]
+            rows = enumerate(block, len(fields[0]) + 1)
+            uneven = [(number, len(row)) for number, row in rows if not len(header) <= len(row) == len(fields)]
             if not uneven:
                 for column, part in zip(fields, zip(*block, strict=True), strict=True):
                     column.extend(part)
-    if uneven:
-        number, found = uneven[0]
-        raise ValueError(f"path: row {number} of {path.name} has {found} fields, the header {len(header)}")
-    if len(set(header)) < len(header):
-        raise ValueError(f"path: two columns of {path.name} have the same name; rename one")
+    except csv.Error as reason:
+        raise ValueError(f"path: line {lines.line_num} of {path.name} is no CSV ({reason}); close its quotes") from None
+    while len(fields) > 1 and fields[0] and not any(column[-1] for column in fields):  # as spreadsheets end
+        fields = [column[:-1] for column in fields]
+    while len(fields) > 1 and not any(fields[-1]) and not any(header[len(fields) - 1 :]):  # and lines do
+        del fields[-1], header[len(fields) :]
+    if uneven or len(fields) > len(header):
+        number, found = (1, len(fields)) if len(fields) > len(header) else uneven[0]
+        where = f"row {number} of {path.name} has {found} fields, the header {len(header)}"
+        raise ValueError(f"path: {where}; put what holds a {separator!r} between double quotes")
+    if not fields or not fields[0]:
+        raise ValueError(f"path: {path.name} has no rows; write a line of names, and a row for each input")
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise ValueError(f"path: two columns of {path.name} have the same name, {twice[0]!r}; rename one")
     kept = set(texts)
     columns = {
-        name: _texts(column) if name in kept else _typed(column) for name, column in zip(header, fields, strict=True)
+        name: _texts(column) if name in kept else _typed(column, separator)
+        for name, column in zip(header, fields, strict=True)
     }
 
     def frame(names: Sequence[str]) -> Any:
         import pandas
 
-        shown = [_truths(columns[name]) for name in names]
-        values = [
-            _numbers(column)
-            if _is_numeric(column)
-            else pandas.Categorical(column.objects())
-            if holds_categories(column)
-            else column.objects()
-            for column in shown
-        ]
-        return pandas.DataFrame(dict(zip(names, values, strict=True)))
+        return pandas.DataFrame({name: values_of(_truths(columns[name])) for name in names})
+
+    def values_of(column: Column) -> Any:
+        import pandas
+
+        if _is_numeric(column):
+            return _numbers(column)
+        return pandas.Categorical(column.objects()) if holds_categories(column) else column.objects()
 
     return FileTable(columns, frame)
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """A file of text from its header on, and what separates its fields."""
+    with readable(path):
+        data = path.read_bytes()
+        code = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        text = data.decode(code, "surrogateescape")
+    if strange := re.search("[\0\udc80-\udcff]", text):
+        line = text.count("\n", 0, strange.start()) + 1
+        raise ValueError(f"path: line {line} of {path.name} is no text in UTF-8; save the table as CSV in UTF-8")
+    if said := re.match(r'"?sep=(.)"?\r?\n', text):  # as Excel writes and reads
+        return text[said.end() :], said[1]
+    lengths: dict[str, list[int]] = {}
+    for one in "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|":
+        with suppress(csv.Error):
+            rows = filter(None, csv.reader(StringIO(text, newline=""), delimiter=one, strict=True))
+            lengths[one] = [len(row) for row in islice(rows, 99)]
+    several = [one for one, found in lengths.items() if found and found[0] > 1]
+    even = [one for one in several if len(set(lengths[one])) == 1]
+    if len(even) > 1:
+        found = f"by {even[0]!r} or by {even[1]!r}; say which in a first line, sep={even[0]}"
+        raise ValueError(f"path: {path.name} may be separated {found}")
+    return text, (even or several or [","])[0]
 
 
 def read_parquet(path: Path) -> FileTable:
@@ -111,8 +154,12 @@ def inputs_of(table: FileTable, wanted: Sequence[str]) -> Array | FrameRows:
     """The columns that are inputs, in the simplest form that holds them."""
     if not wanted:
         raise ValueError("inputs: no column is left for the inputs; name one")
+    if "" in wanted:
+        raise ValueError("inputs: a column has no name; give it one in the header, or say ids='' or inputs=[…]")
     columns = {name: _truths(table.columns[name]) for name in wanted}
     others = [name for name, column in columns.items() if not _is_numeric(column)]
+    for name in others:
+        written_numbers(columns[name].objects().tolist(), f"inputs: column {name!r}")  # a doubt is refused
     alone = columns[wanted[0]]
     if others and len(wanted) == 1 and alone.kind == "text":
         values_N = alone.objects()
@@ -128,24 +175,36 @@ def inputs_of(table: FileTable, wanted: Sequence[str]) -> Array | FrameRows:
                     f"inputs: column {others[0]!r} holds {columns[others[0]].kind}s beside other columns, for which"
                     " natsel uses a data frame; install natsel[tables], or name the columns to use"
                 ) from None
-    return np.stack([_numbers(column).astype(np.float32) for column in columns.values()], axis=1)
+    return NamedColumns(np.stack([_numbers(one).astype(np.float32) for one in columns.values()], axis=1), wanted)
 
 
-def labels_of(column: Column, name: str, regression: bool) -> Array:
+def labels_of(column: Column, name: str, regression: bool | None, classes: Sequence[str] = ()) -> Array:
     """A column as labels, gaps as unknown ones: −1 among classes, NaN among numbers, None among names.
 
     Whole numbers with gaps are classes, also where a program has written them as 1.0, unless `regression` says that
-    labels are real numbers.
+    labels are real numbers, or not yet what they are (None). A text among numbers and a word for a gap are no names,
+    but for those of `classes`.
 
     >>> labels_of(Column("float64", np.array([1.0, np.nan]), np.array([False, True])), "kind", False)
     array([ 1, -1])
     """
+    said = f"labels: column {name!r}"
     if column.kind in ("date", "duration"):
-        raise ValueError(f"labels: column {name!r} holds {column.kind}s; name one of classes or numbers")
+        raise ValueError(f"{said} holds {column.kind}s; name one of classes or numbers")
     if not _is_numeric(column):
+        if regression:
+            return read_numbers(column.objects(), said, first=1)
+        written_numbers(column.objects().tolist(), said)  # a doubt is refused
+        texts = {row: one for row, one in enumerate(column.objects().tolist(), 1) if isinstance(one, str)}
+        odd = [row for row, one in texts.items() if one.strip() and not parts_of(one)[2]]
+        odd = odd if 2 * len(odd) < len(texts) else [row for row, one in texts.items() if one in _GAPS]
+        if odd and not classes:
+            found = f"{texts[odd[0]]!r} in row {odd[0]}, which may be a gap or a slip"
+            raise ValueError(f"{said} holds {found}; empty the field or correct it, or name all classes=(…)")
         return column.objects()
-    known = column.values[~column.gaps_N]
-    if regression or (known.dtype.kind == "f" and not (column.gaps_N.any() and np.array_equal(known, np.round(known)))):
+    known, gaps = column.values[~column.gaps_N], bool(column.gaps_N.any())
+    real = known.dtype.kind == "f" and not (gaps and np.array_equal(known, np.round(known)))
+    if regression or (regression is None and gaps) or real:
         return _numbers(column).astype(np.float64)
     return np.where(column.gaps_N, -1, column.values).astype(np.int64)
 
@@ -159,6 +218,7 @@ def ids_of(column: Column, name: str) -> Array:
     if column.gaps_N.any():
         row = int(np.flatnonzero(column.gaps_N)[0]) + 1
         raise ValueError(f"ids: column {name!r} has a gap in row {row}; give every row an id of its own")
+    refuse_repeats(as_ids(column.values), f"ids: column {name!r}", first=1)
     if np.issubdtype(column.values.dtype, np.integer):
         return column.values.astype(np.int64)
     texts = list(map(str, column.objects().tolist()))
@@ -174,8 +234,8 @@ def require_names(columns: Iterable[str], wanted: Iterable[str]) -> None:
     there = list(columns)
     for name in wanted:
         if name not in there:
-            close = get_close_matches(name, there, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(there)}"
+            close = get_close_matches(str(name), list(map(str, there)), n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(map(str, there))}"
             raise ValueError(f"columns: there is no column {name!r}; {hint}")
 
 
@@ -211,19 +271,25 @@ def _truths(column: Column) -> Column:
     return column if column.gaps_N.all() else Column("bool", np.array(found, dtype=bool), column.gaps_N)
 
 
-def _typed(fields: Sequence[str]) -> Column:
-    """A column as whole numbers, as real ones or as texts."""
+def _typed(fields: Sequence[str], separator: str) -> Column:
+    """A column as whole numbers, as real ones or as texts. Numbers whose form leaves a doubt are texts, and refused
+    where they are used; between semicolons 1.046 is one, as a comma marks decimals there.
+    """
+    gaps_N, found = np.array(list(map(_GAPS.__contains__, fields))), None
     with suppress(ValueError, OverflowError):
-        return _of_numbers(fields, np.zeros(len(fields), dtype=bool))
-    first = next((field for field in fields if field not in _GAPS), "0")
-    with suppress(ValueError, OverflowError):
-        float(first)  # spares most columns of texts the rest
-        gaps_N = np.array([field in _GAPS for field in fields])
-        return _of_numbers(["0" if gap else field for field, gap in zip(fields, gaps_N, strict=True)], gaps_N)
-    return _texts(fields)
+        found = _of_numbers(["0" if field in _GAPS else field for field in fields] if gaps_N.any() else fields, gaps_N)
+    if found is None or (separator == ";" and found.kind == "float64"):
+        try:
+            values_N = written_numbers([None if field in _GAPS else field for field in fields], "")
+        except ValueError:
+            return Column("text", _texts(fields).values, gaps_N)
+        found = found if values_N is None else Column(values_N.dtype.name, values_N, gaps_N)
+    return found or _texts(fields)
 
 
 def _of_numbers(fields: Sequence[str], gaps_N: Array) -> Column:
+    if "_" in "".join(fields):
+        raise ValueError("Python would read 1_000 as a number")
     try:
         return Column("int64", np.fromiter(map(int, fields), dtype=np.int64, count=len(fields)), gaps_N)
     except (ValueError, OverflowError):
@@ -234,4 +300,4 @@ def _of_numbers(fields: Sequence[str], gaps_N: Array) -> Column:
 def _texts(fields: Sequence[str]) -> Column:
     values_N = np.empty(len(fields), dtype=object)
     values_N[:] = fields
-    return Column("text", values_N, np.array(values_N == "", dtype=bool))
+    return Column("text", values_N, np.array(list(map(_ERRORS.__contains__, fields))))

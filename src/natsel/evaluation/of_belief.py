@@ -38,7 +38,7 @@ def evaluate(belief: Belief, labels: Any, *, details: bool = False) -> dict[str,
     >>> evaluate(CategoricalSamples.from_probs([[[1.0, 0.0]], [[1.0, 0.0]]]), [0, 1])["nll"]  # 12 ln 2
     8.317766166719343
     """
-    classes = seen_as(belief, ClassProbabilities)
+    labels, classes = belief.in_order(labels), seen_as(belief, ClassProbabilities)
     if classes is not None:
         log_probs_N_C = with_classes_of(labels, classes.log_probs_N_C)
         nll = measure.nll(log_probs_N_C, labels, floor=FLOOR)

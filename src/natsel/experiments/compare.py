@@ -268,12 +268,14 @@ def _data(pool: Any, test: Any, validation: Any, *, numbers: bool) -> "DataSet":
     """
     from natsel.data import DataSet, Examples
     from natsel.data.labels import unknown
-    from natsel.learning.arguments import as_examples, as_pool
+    from natsel.learning.arguments import as_pool, examples_for
 
     pool = as_pool(pool)
+    if numbers:
+        pool.expect_numbers()
     labels = _answers(pool)
     classes = () if labels.dtype.kind == "f" else pool.classes
-    if numbers and labels.dtype.kind != "f" and all(one.isdigit() for one in classes):
+    if numbers and labels.dtype.kind != "f":
         labels, classes = np.where(labels < 0, np.nan, labels), ()
     everything = Examples(pool.inputs, labels, classes, {"ids": pool.ids})
     rows = np.flatnonzero(~unknown(labels))
@@ -281,13 +283,13 @@ def _data(pool: Any, test: Any, validation: Any, *, numbers: bool) -> "DataSet":
         held, rows = held_out(rows, rows_to_test(test, len(rows), "test"), derive(0, "held out"))
         judged: Any = replace(everything[held], masks={})
     else:
-        judged = as_examples(test, "test", pool)
+        judged = examples_for(test, "test", pool)
     held_back: Any = None
     if isinstance(validation, int) and validation:
         held, rows = held_out(rows, rows_to_test(validation, len(rows), "validation"), derive(0, "validation"))
         held_back = replace(everything[held], masks={})
     elif not isinstance(validation, int):
-        held_back = as_examples(validation, "validation", pool)
+        held_back = examples_for(validation, "validation", pool)
     if numbers and not classes:
         judged, held_back = (
             None if one is None else replace(one, labels=np.asarray(one.labels, dtype=np.float64), classes=())

@@ -26,13 +26,14 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from natsel.integrations.selective_batches import (
     SelectiveBatches,
+    SelectiveTrainingBase,
     collated_as_given,
     gives_weights,
     refuse_unknown_options,
     shares,
 )
 from natsel.sampling.scoring_pass import cross_entropy
-from natsel.sampling.selective_loader import SelectedBatch, SelectionCounts, SelectiveLoader
+from natsel.sampling.selective_loader import SelectiveLoader
 
 FILE = "selective_loader.json"
 """What a folder of a checkpoint holds besides the files of transformers."""
@@ -44,7 +45,7 @@ _DECIDED = {
 }
 
 
-class SelectiveTrainer:
+class SelectiveTrainer(SelectiveTrainingBase):
     """A mixin for transformers.Trainer and its subclasses: they train on what a method selects.
 
     `selection`: options of natsel.SelectiveLoader, such as {"irreducible_loss": table, "keep": 0.1}. All other
@@ -77,7 +78,6 @@ class SelectiveTrainer:
             )
         self.selection = dict(selection or {})
         refuse_unknown_options(self.selection, _DECIDED, "selection")
-        self.batches: SelectiveBatches | None = None
         self._with_weights = gives_weights(self.selection.get("method", "rho-loss"))
         self._checkpoint: Path | None = None
         super().__init__(*args, **kwargs)
@@ -92,19 +92,6 @@ class SelectiveTrainer:
                 f" {cls.__name__}(SelectiveTrainer, Trainer)"
             )
 
-    @property
-    def diagnostics(self) -> SelectionCounts:
-        """What was selected in the epoch so far, as natsel.SelectiveLoader counts it."""
-        return self._made().loader.diagnostics
-
-    @property
-    def selected(self) -> SelectedBatch:
-        """The batch that was read last, with its ids, weights and scores."""
-        latest = self._made().latest
-        if latest is None:
-            raise ValueError("selected: found no batch yet; ask during training or after it")
-        return latest
-
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As the Trainer trains; from a checkpoint on, with the batch that comes after it."""
         self._checkpoint = None
@@ -115,7 +102,12 @@ class SelectiveTrainer:
 
                 folder = get_last_checkpoint(self.args.output_dir)
             if folder is not None:  # else the Trainer says that there is none
-                self._checkpoint = _with_state(Path(folder))
+                self._checkpoint = Path(folder)
+                if not (self._checkpoint / FILE).is_file():
+                    raise ValueError(
+                        f"resume_from_checkpoint: {folder} holds no {FILE}; resume from a checkpoint that a"
+                        " SelectiveTrainer saved"
+                    )
         return super().train(resume_from_checkpoint, *args, **kwargs)  # type: ignore[misc]
 
     def get_train_dataloader(self) -> "DataLoader[Any]":
@@ -189,17 +181,18 @@ class SelectiveTrainer:
                 f"train_sampling_strategy: found {strategy!r}, but candidates come each once per epoch in an order of"
                 " their own; leave it out"
             )
+        sampler = getattr(type(self), "_get_train_sampler", None)
+        if sampler is not None and not sampler.__module__.startswith("transformers."):
+            raise ValueError(
+                "_get_train_sampler: candidates come each once per epoch in an order of their own; leave it out, or"
+                " train on the part that is meant: torch.utils.data.Subset(train_dataset, rows)"
+            )
         own_loss = getattr(self, "compute_loss_func", None) or getattr(self, "label_smoother", None)
         if self._with_weights and own_loss is not None:
             raise ValueError(
                 "selection: the method draws by importance, and losses must be weighted one by one; leave"
                 " compute_loss_func and label_smoothing_factor out, and pass selection={'loss': …} instead"
             )
-
-    def _made(self) -> SelectiveBatches:
-        if self.batches is None:
-            raise ValueError("trainer: it has not begun to train; call train first")
-        return self.batches
 
 
 class _AsDataSet(IterableDataset[Any]):
@@ -221,20 +214,8 @@ class _AsDataLoader(DataLoader[Any]):
     """Batches that are made already; it draws nothing from the global random state."""
 
     def __init__(self, dataset: _AsDataSet) -> None:
-        super().__init__(dataset, batch_size=None, collate_fn=_unchanged, generator=torch.Generator())
+        super().__init__(dataset, batch_size=None, collate_fn=lambda batch: batch, generator=torch.Generator())
 
     def __len__(self) -> int:
         assert isinstance(self.dataset, _AsDataSet)
         return len(self.dataset.batches)
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
-
-
-def _with_state(folder: Path) -> Path:
-    if not (folder / FILE).is_file():
-        raise ValueError(
-            f"resume_from_checkpoint: {folder} holds no {FILE}; resume from a checkpoint that a SelectiveTrainer saved"
-        )
-    return folder

@@ -20,15 +20,16 @@ from natsel.choose.methods import Method
 from natsel.integrations.selective_batches import (
     NamedInput,
     SelectiveBatches,
+    SelectiveTrainingBase,
     collated_as_given,
     gives_weights,
     refuse_unknown_options,
     shares,
 )
-from natsel.sampling.selective_loader import SelectedBatch, SelectionCounts, SelectiveLoader
+from natsel.sampling.selective_loader import SelectiveLoader
 
 
-class SelectiveTrainingHooks:
+class SelectiveTrainingHooks(SelectiveTrainingBase):
     """A callback of Lightning, `SelectiveTraining`: the Trainer trains on what a method selects.
 
     `network`: the name of the part of the module that gives logits, where the module itself does not.
@@ -69,21 +70,7 @@ class SelectiveTrainingHooks:
         self.options = {**options, "method": method, "keep": keep, "irreducible_loss": irreducible_loss}
         self.batch_size, self.network, self.with_weights = batch, network, with_weights
         self.inputs_key, self.labels_key = inputs_key, labels_key
-        self.batches: SelectiveBatches | None = None
         self._state: Mapping[str, Any] | None = None
-
-    @property
-    def diagnostics(self) -> SelectionCounts:
-        """What was selected in the epoch of the loader so far, as natsel.SelectiveLoader counts it."""
-        return self._made().loader.diagnostics
-
-    @property
-    def selected(self) -> SelectedBatch:
-        """The batch that is trained on now, or was last, with its ids, weights and scores."""
-        latest = self._made().latest
-        if latest is None:
-            raise ValueError("selected: found no batch yet; ask during training or after it")
-        return latest
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Put the selected batches in the place of the training data, wherever the Trainer has them from."""
@@ -125,7 +112,10 @@ class SelectiveTrainingHooks:
                 f"train_dataloaders: found {type(loader).__name__}; SelectiveTraining selects from one DataLoader, give"
                 " the Trainer that"
             )
-        network = module if self.network is None else _part(module, self.network)
+        network = module if self.network is None else dict(module.named_modules()).get(self.network)
+        if network is None:
+            found = ", ".join(dict(module.named_children()))
+            raise ValueError(f"network: the module has no part {self.network!r} but {found}; name one of these")
         if self.inputs_key is not None:
             network = NamedInput(network, self.inputs_key)
         selective = SelectiveLoader(
@@ -145,25 +135,12 @@ class SelectiveTrainingHooks:
             self.batches.load_state_dict(self._state)
         return self.batches
 
-    def _made(self) -> SelectiveBatches:
-        if self.batches is None:
-            raise ValueError("trainer: it has not begun to train; call trainer.fit first")
-        return self.batches
-
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback
 
     class SelectiveTraining(SelectiveTrainingHooks, Callback):
         """What type checkers see of the class that `__getattr__` makes."""
-
-
-def _part(module: nn.Module, name: str) -> nn.Module:
-    parts: dict[str, nn.Module] = dict(module.named_modules())
-    if name not in parts:
-        found = ", ".join(dict(module.named_children()))
-        raise ValueError(f"network: the module has no part {name!r} but {found}; name one of these")
-    return parts[name]
 
 
 def __getattr__(name: str) -> Any:

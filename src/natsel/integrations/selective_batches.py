@@ -13,13 +13,10 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from natsel.beliefs.example_losses import ExampleLosses
 from natsel.choose.methods import Method, resolve
-from natsel.choose.select import select
-from natsel.sampling.selective_loader import SelectedBatch, SelectionCounts, SelectiveLoader
+from natsel.sampling.selective_loader import SelectedBatch, SelectionCounts, SelectiveLoader, tried_on_candidates
 
 DECIDED_BY_THE_TRAINER = frozenset(("dataset", "model", "rank", "world", "device"))
 """What a trainer of another library knows better than an option."""
@@ -28,6 +25,7 @@ DECIDED_BY_THE_TRAINER = frozenset(("dataset", "model", "rank", "world", "device
 class SelectiveBatches:
     """The batches of a loader, each turned by `collated` into what the training loop takes.
 
+    >>> import torch
     >>> network = nn.Linear(2, 2)
     >>> loader = SelectiveLoader((torch.eye(2), [0, 1]), network, method="loss", keep=0.5, batch=1)
     >>> batches = SelectiveBatches(loader, lambda batch: batch.labels)
@@ -66,11 +64,40 @@ class SelectiveBatches:
         self.loader.load_state_dict({**state, "rank": self.loader.rank})
 
 
+class SelectiveTrainingBase:
+    """What the trainings of all libraries tell of their batches.
+
+    >>> SelectiveTrainingBase().diagnostics
+    Traceback (most recent call last):
+    ValueError: trainer: it has not begun to train; call its fit or train first
+    """
+
+    batches: SelectiveBatches | None = None
+
+    @property
+    def diagnostics(self) -> SelectionCounts:
+        """What was selected in the epoch of the loader so far, as natsel.SelectiveLoader counts it."""
+        return self._made().loader.diagnostics
+
+    @property
+    def selected(self) -> SelectedBatch:
+        """The batch that is trained on now, or was read last, with its ids, weights and scores."""
+        latest = self._made().latest
+        if latest is None:
+            raise ValueError("selected: found no batch yet; ask during training or after it")
+        return latest
+
+    def _made(self) -> SelectiveBatches:
+        if self.batches is None:
+            raise ValueError("trainer: it has not begun to train; call its fit or train first")
+        return self.batches
+
+
 class NamedInput(nn.Module):
     """A network that takes one entry of a batch, called with all of them by name.
 
-    >>> NamedInput(nn.Identity(), "image")(image=torch.ones(1), text=["a"])
-    tensor([1.])
+    >>> NamedInput(nn.Identity(), "image")(image=3, text=["a"])
+    3
     """
 
     def __init__(self, network: nn.Module, key: str) -> None:
@@ -91,9 +118,8 @@ class NamedInput(nn.Module):
 def collated_as_given(batch: SelectedBatch, labels_key: str = "labels", weights_key: str | None = None) -> Any:
     """A batch as the collate function made it: [inputs, labels] or a dict; with a key, the weights are at its end.
 
-    >>> batch = SelectedBatch({"tokens": 3}, torch.tensor([1]), torch.ones(1), [0], torch.ones(1))
-    >>> collated_as_given(batch)
-    {'tokens': 3, 'labels': tensor([1])}
+    >>> collated_as_given(SelectedBatch({"tokens": 3}, labels=[1], weights=[1.0], ids=[0], scores=[0.5]))
+    {'tokens': 3, 'labels': [1]}
     """
     if isinstance(batch.inputs, Mapping):
         weights = {} if weights_key is None else {weights_key: batch.weights}
@@ -138,14 +164,5 @@ def gives_weights(method: str | Method) -> bool:
     >>> gives_weights("grad-norm-is"), gives_weights("rho-loss")
     (True, False)
     """
-    found = resolve(method)
-    labels_N = torch.arange(4) % 2
-    belief = ExampleLosses(torch.arange(4.0), torch.zeros(4), torch.eye(4)[:, :2], torch.eye(4))
-    for known_N in (None, labels_N):
-        weights: Tensor | None
-        try:
-            weights = select(found, belief, 2, labels=known_N).weights
-        except ValueError:
-            continue
-        return weights is not None
-    return False  # the loader refuses such a method, and says why
+    needs, _ = tried_on_candidates(resolve(method), True, 4, 2)  # the loader refuses what cannot select, and says why
+    return needs is not None and needs.weights

@@ -4,9 +4,7 @@ import operator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_examples
 from natsel.data.labels import read_numbers, refuse_class_beyond
 from natsel.data.pool import Pool
 
@@ -40,44 +38,20 @@ def as_pool(pool: Any) -> Pool:
     return pool
 
 
-def as_examples(examples: Any, name: str, pool: Pool) -> Examples | None:
-    """Examples, from Examples or from a pair (inputs, labels). Their labels must mean what the pool's labels mean.
+def examples_for(examples: Any, name: str, pool: Pool) -> Examples | None:
+    """Examples from whatever holds them (`natsel.data.examples`). Their labels must mean what the pool's labels mean.
 
-    >>> as_examples(([[0.0]], [1]), "test", Pool([[0.0]], regression=True)).labels
+    >>> examples_for(([[0.0]], [1]), "test", Pool([[0.0]], regression=True)).labels
     array([1.])
     """
     if examples is None:
         return None
-    found = examples
-    if not isinstance(found, Examples):
-        if not isinstance(examples, tuple | list) or len(examples) != 2:
-            raise ValueError(
-                f"{name}: expected natsel.Examples or a pair (inputs, labels), found {_type_name(examples)};"
-                " natsel.Examples(inputs, labels) makes one"
-            )
-        inputs, labels = examples
-        found = Examples(inputs, read_numbers(labels, name) if pool.regression and labels is not None else labels)
-    if found.labels is None:
-        raise ValueError(f"{name}: these examples have no labels; pass Examples(inputs, labels)")
+    found = as_examples(examples, name, numbers=bool(pool.regression))
     if not pool.regression and not pool.classes and not found.classes:
         refuse_class_beyond(found.labels, len(pool), name)
     if pool.regression and not found.classes:
         return replace(found, labels=read_numbers(found.labels, name))
     return found
-
-
-def numbered_like(examples: Examples, classes: tuple[str, ...]) -> Examples:
-    """Examples whose classes have the numbers that they have among `classes`; classes that are not there come after.
-
-    >>> numbered_like(Examples([[0.0]], ["cat"], classes=("cat", "dog")), ("dog", "cat")).labels
-    array([1])
-    """
-    if not classes or not examples.classes or examples.classes == classes:
-        return examples
-    order = (*classes, *(name for name in examples.classes if name not in classes))
-    number_of = {name: number for number, name in enumerate(order)}
-    new_C = np.array([number_of[name] for name in examples.classes] + [-1])  # −1, unknown, stays unknown
-    return replace(examples, labels=new_C[examples.labels], classes=order)
 
 
 def _type_name(thing: Any) -> str:

@@ -6,7 +6,8 @@
 A run answers what is outstanding under its name, so two clients that share a name would put the same id to two oracles.
 A name in use is a lock on a file beside the journal; the operating system unlocks it when the process ends, also when
 it is killed. A client that starts again without a name finds the old name free, and answers what is outstanding under
-it. It also answers for other clients without a name that have ended since.  docs/decisions/0015
+it, or is asked it again. It also answers for other clients without a name that have ended since.
+docs/decisions/0015, 0021
 """
 
 import errno
@@ -69,18 +70,24 @@ class ClientNames:
                 next(name for name in map(_unnamed, count(1)) if self._hold(name))
         return self.name
 
-    def answering(self, others: Iterable[str]) -> set[str]:
-        """The names whose outstanding ids are this client's to answer, of its own and some others."""
+    def held(self, others: Iterable[str]) -> set[str]:
+        """The names that no other client has: of its own and, where it has none, those of others that have ended."""
         self.take()
         with self._lock:
-            if not self.given:
-                return {*self._held, *(name for name in others if _is_unnamed(name) and self._hold(name))}
-            if self.given not in self._held:
-                raise ValueError(
-                    f"who: another live client on {self._journal.path} is called {self.given!r}, and a run answers all"
-                    " that is outstanding under its name; give this one another name, or end the other"
-                )
-            return {self.given}
+            return {
+                *self._held,
+                *(name for name in others if not self.given and _is_unnamed(name) and self._hold(name)),
+            }
+
+    def answering(self, others: Iterable[str]) -> set[str]:
+        """The names whose outstanding ids are this client's to answer, of its own and some others."""
+        owners = self.held(others)
+        if not owners:
+            raise ValueError(
+                f"who: another live client on {self._journal.path} is called {self.given!r}, and a run answers all"
+                " that is outstanding under its name; give this one another name, or end the other"
+            )
+        return owners
 
     def let_go(self) -> None:
         """Leave the names to others."""

@@ -6,17 +6,18 @@ order and the seed of the fit, derive(seed, "fit", revision), and so the fit its
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.evaluation.of_belief import evaluate
-from natsel.learning.arguments import as_examples, numbered_like
+from natsel.learning.arguments import examples_for
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
 from natsel.models.adapter import ModelAdapter
@@ -46,8 +47,10 @@ class FittedModel:
             pool.expect_classes()
         self._pool = pool
         self._examples_given = {
-            name: as_examples(given, name, pool) for name, given in (("validation", validation), ("test", test))
+            name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
+        for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
+            self._adapter.check_inputs(inputs)
         self.teaches_junk = teaches_junk(junk, self.model, pool)
         self.revision = 0
         """The revision of the labels that the model knows; 0 before the first fit."""
@@ -69,6 +72,8 @@ class FittedModel:
 
     def _numbered(self, name: str) -> Examples | None:
         given = self._examples_given[name]
+        if given is not None and self._pool.renamed:
+            given = replace(given, classes=tuple(self._pool.renamed.get(one, one) for one in given.classes))
         return None if given is None else numbered_like(given, self._pool.classes)
 
     def fit_and_evaluate(self, record: RunRecord) -> None:
@@ -79,8 +84,10 @@ class FittedModel:
         revision = self._revision_of(state)
         if revision == self.revision:
             return
-        labelled = self._examples(record, state)
+        labelled = self._examples(record, state) if revision else None
         self.revision, self.labelled = 0, None  # a fit that fails leaves no model
+        if labelled is None:
+            return  # all labels there were are disputed
         started = perf_counter()
         self._fit(labelled, revision, record)
         if not (self._known_consistent or self._adapter.consistent_by_design):
@@ -143,7 +150,8 @@ class FittedModel:
         """What names a fit: the revision of the labels. Where points that were set aside teach as well, each of them
         counts once and each label change twice: a label for a point that was set aside then makes a new name too.
         """
-        return 2 * state.revision + len(state.skipped) if self.teaches_junk and state.revision else state.revision
+        revision = state.revision if state.values else 0
+        return 2 * revision + len(state.skipped) if self.teaches_junk and revision else revision
 
     def _examples(self, record: RunRecord, state: RunState) -> Examples:
         """What the model is to learn from."""

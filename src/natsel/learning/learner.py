@@ -20,7 +20,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -31,9 +31,13 @@ import torch
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
-from natsel.choose import METHODS, Method, Selection, resolve, select
+from natsel.choose import METHODS, Method, Selection, select
+from natsel.choose import resolve as resolve_method
 from natsel.choose.costs import Costs, as_budget
-from natsel.choose.selection import uncertainty_split
+from natsel.choose.selection import Pick, uncertainty_split
+from natsel.data.alignment import index_of, only_counts
+from natsel.data.any_source import examples_from
+from natsel.data.class_names import lookalikes, refuse
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.ids import IdArray, Key, are_among, as_ids, keys_of
@@ -43,16 +47,18 @@ from natsel.learning.fitted_model import FittedModel
 from natsel.learning.oracles import Oracle, answers
 from natsel.learning.point_costs import PointCosts
 from natsel.learning.run_record import Array, RunRecord
-from natsel.learning.run_tables import LABEL_COLUMNS, History, ToldLabels, disagreements_in
+from natsel.learning.run_tables import LABEL_COLUMNS, History, ToldLabels
 from natsel.learning.stopping import Budget, CostBudget, Rule, View, as_rules
 from natsel.learning.students import believe_with_students
 from natsel.learning.target_sources import most_targets, targets_for
-from natsel.learning.terms import in_the_form_of, refuse_other_pool, terms_of
+from natsel.learning.terms import in_the_form_of, refuse_other_pool, rule_for, terms_of
 from natsel.models.protocol import Model, Progress
 from natsel.objectives import Argument
 from natsel.seeds import derive
 from natsel.store import Acquisition, Ask, Journal, Points, Run, Stop, Terms
 from natsel.store.exporting import rows_of
+from natsel.store.state import Rule as VotingRule
+from natsel.store.state import RunState
 
 COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
 
@@ -92,9 +98,11 @@ class ActiveLearner:
     `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the same way even
     where training cannot be repeated to the last bit. `progress`: True for a bar while the model is fitted or asked, or
     a function that `run` calls with (labels, budget). `who` is the name of this client among several on one journal;
-    without one it gets a name that no other has. `costs` say what the label of each point costs (one number per point
-    in the order of the pool, a mapping from id to cost, or a function of ids): points are then chosen by gain per cost,
-    and budgets are counted in costs.
+    without one it gets a name that no other has. `resolve` says which label of several people
+    counts: the "majority", which leaves an id without a label while votes tie (disputed), the "last" (the default for
+    real numbers), or a function of the list of votes such as `statistics.median`. `costs` say what the label of each
+    point costs (one number per point in the order of the pool, a mapping from id to cost, or a function of ids): points
+    are then chosen by gain per cost, and budgets are counted in costs.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], answers=np.arange(20) // 10)
@@ -121,13 +129,14 @@ class ActiveLearner:
         costs: Costs | None = None,
         junk: str = "reject",
         who: str = "",
+        resolve: str | VotingRule | None = None,
         run: str = "main",
         checkpoints: bool = False,
         progress: Progress | bool | None = None,
     ) -> None:
         self.pool = as_pool(pool)
         if method is not None:
-            resolve(method)
+            resolve_method(method)
         if k is not None:
             as_count(k, "k")
         self.seed = as_count(seed, "seed", least=-(1 << 63))
@@ -155,10 +164,10 @@ class ActiveLearner:
         try:
             self._names = ClientNames(self.journal, run, who)
             known = next((one for one in self.journal.runs() if one.name == run), None)
-            self.method = resolve(method) if method is not None else method_of(known)
+            self.method = resolve_method(method) if method is not None else method_of(known)
             self.k = k if k is not None else 10 if known is None else known.current_terms.k
             self.targets = targets_for(self.method, targets)
-            self._record = self._begin(run, self._names, known)
+            self._record = self._begin(run, self._names, known, resolve)
         except BaseException:
             self.close()
             raise
@@ -197,7 +206,10 @@ class ActiveLearner:
     @property
     def spent(self) -> float | None:
         """What all labels so far cost, those from before the run too; None where no costs were given."""
-        return None if self.costs is None else self.costs.total(self._record.snapshot().values)
+        return self._cost(self._record.snapshot())
+
+    def _cost(self, state: RunState) -> float | None:
+        return None if self.costs is None else self.costs.total([*state.values, *state.disputed])
 
     @property
     def labelled_ids(self) -> IdArray:
@@ -228,7 +240,7 @@ class ActiveLearner:
         [('b.png', 'cat', 'ann')]
         """
         run = next(one for one in self.journal.runs() if one.run == self._record.run)
-        found = rows_of(run, self.journal.labels(run.run))
+        found = rows_of(run, self.journal.labels(run.run), self._record.snapshot())
         ids = self._record.ids_of(row["id"] for row in found).tolist()
         told = ({**row, "id": id} for row, id in zip(found, ids, strict=True))
         return ToldLabels({name: row[name] for name in LABEL_COLUMNS} for row in told)
@@ -237,9 +249,9 @@ class ActiveLearner:
         """What the model learns from: inputs and labels in the order first told."""
         return self._record.labelled()
 
-    def disagreements(self) -> dict[Key, dict[str, int | float]]:
-        """Ids that were given different labels under different names: who last said what, in the order said. The last
-        of them is the label that counts.
+    def disagreements(self) -> dict[Key, dict[str, int | float | str]]:
+        """Ids that people gave different labels: who last said what, in the order said, by the names of the classes
+        where they have some. `resolve` says which counts; `summary` how many are disputed.
 
         >>> from sklearn.ensemble import RandomForestClassifier
         >>> learner = ActiveLearner(RandomForestClassifier(5), Pool([[0.0], [1.0]]))
@@ -248,10 +260,17 @@ class ActiveLearner:
         >>> learner.disagreements()
         {1: {'ann': 1, 'bob': 0}}
         """
-        return disagreements_in(self.journal.labels(self._record.run))
+        state, named = self._record.snapshot(), self._class_names()
+        return {
+            id: {who: state.classes[int(vote)] if named else vote for who, vote in votes.items()}
+            for id, votes in state.votes.items()
+            if len({*votes.values()}) > 1
+        }
 
     def belief(self, inputs: Any = None, *, ids: Any = None) -> Belief:
-        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids."""
+        """What the model, fitted to all labels, believes about inputs, or about points of the pool by their ids. Names
+        that come with the inputs, such as the index of a data frame, are the ids of the belief.
+        """
         if (inputs is None) == (ids is None):
             raise ValueError("belief: pass either inputs or ids=…")
         with self._lock:
@@ -259,7 +278,9 @@ class ActiveLearner:
             if not self._fitted.revision:
                 raise ValueError("belief: there are no labels to learn from yet; tell some first")
             if ids is None:
-                return self._fitted.believe(inputs)
+                found = examples_from(inputs)
+                belief = self._fitted.believe(found.inputs)
+                return belief if found.ids is None else belief.with_ids(found.ids)
             chosen = as_ids(ids)
             return self._fitted.believe(self.pool.inputs_of(chosen)).with_ids(chosen)
 
@@ -276,9 +297,14 @@ class ActiveLearner:
         """
         belief = self._predictive("predict", inputs, ids)
         found_N = belief.predict().cpu().numpy()
+        names = self._class_names()
+        return np.array(names)[found_N] if names else found_N
+
+    def _class_names(self) -> tuple[str, ...]:
+        """The names of the classes; none where they are "0", "1", … or labels are real numbers."""
         names = self.pool.classes
-        named = names != tuple(str(number) for number in range(len(names)))
-        return np.array(names)[found_N] if named and not self.pool.regression else found_N
+        counted = names == tuple(str(number) for number in range(len(names)))
+        return () if counted or self.pool.regression else names
 
     def predict_proba(self, inputs: Any = None, *, ids: Any = None) -> Array:
         """The probability of each class, N × C, after all labels so far; column c is `learner.pool.classes[c]`.
@@ -300,7 +326,7 @@ class ActiveLearner:
             self._fitted.fit_and_evaluate(self._record)
             if not self._fitted.revision:
                 raise ValueError(f"{name}: there are no labels to learn from yet; tell some first")
-            rows = Examples(inputs).inputs if ids is None else self.pool.inputs_of(ids)
+            rows = examples_from(inputs).inputs if ids is None else self.pool.inputs_of(ids)
             return self._fitted.predictive(rows)
 
     def summary(self) -> dict[str, Any]:
@@ -315,44 +341,106 @@ class ActiveLearner:
             "n_labelled": len(state.values),
             "n_outstanding": len(state.outstanding),
             "n_skipped": len(state.skipped),
-            **({} if self.costs is None else {"spent": self.costs.total(state.values)}),
+            "n_disputed": len(state.disputed),
+            **({} if self.costs is None else {"spent": self._cost(state)}),
             "rounds": len(rounds),
             "metrics": dict(rounds[-1].metrics) if rounds else {},
             "seconds": {stage: sum(one.seconds.get(stage, 0.0) for one in rounds) for stage in stages},
             "stopped": stops[-1].reason if stops and stops[-1].revision == state.revision else None,
         }
 
-    def ask(self, k: int | None = None, *, budget: float | None = None) -> Selection:
+    def ask(self, k: int | None = None, *, budget: float | None = None, new: bool = False) -> Selection:
         """The next batch, recorded as handed out: nobody else on this journal is given these ids.
 
-        Before there are labels it is drawn at random, and says so in its warnings. Where fewer than k points are free
-        it is shorter; where none is, it is empty. With `budget` the labels of the batch cost no more than that: as many
-        points as fit, at most k where it is given.
+        What a client of this name (without a name: one without a name, which has ended) was asked before this learner
+        was opened and has not answered comes back first, in its order and whatever k and budget are now. Its warnings
+        say so; `new=True` goes on without it. Before there are labels a batch is drawn at random, and says so. Where
+        fewer than k points are free it is shorter; where none is, it is empty. With `budget` the labels of the batch
+        cost no more than that: as many points as fit, at most k where it is given.
         """
-        if budget is None:
-            return self._ask(self.k if k is None else as_count(k, "k"))
-        if self.costs is None:
-            raise ValueError("budget: is counted in costs; pass costs=… to the learner, or k to ask")
-        return self._ask(None if k is None else as_count(k, "k"), budget=as_budget(budget))
+        if not isinstance(new, bool):
+            raise ValueError(f"new: expected True or False, found {new!r}")
+        count = None if k is None else as_count(k, "k")
+        if budget is not None:
+            if self.costs is None:
+                raise ValueError("budget: is counted in costs; pass costs=… to the learner, or k to ask")
+            budget = as_budget(budget)
+        with self._lock:
+            number, left = (0, []) if new else self._record.left_behind(self._answering)
+            if left:
+                return self._handed_out_again(number, left, budget is None and count in (None, len(left)))
+            return self._ask(self.k if count is None and budget is None else count, budget=budget)
 
-    def tell(self, ids: Any, labels: Any, *, who: str | None = None) -> None:
-        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it.
+    def _handed_out_again(self, number: int, left: list[Key], as_wished: bool) -> Selection:
+        """What is left of an earlier batch, as far as the journal knows it; nothing is fitted for it."""
+        (ask,) = (ask for one in self.history for ask in one.asks if ask.number == number)
+        ids, kept, whole = self._record.ids_of(left), {pick.id: pick for pick in ask.picks}, len(left) == len(ask.picks)
+        part = "" if whole else f": the {len(left)} that are left of {len(ask.picks)} points"
+        when = f"asked for at {ask.at[:16].replace('T', ' ')} UTC and not answered{part}"
+        warnings = [f"{when}; learner.ask(new=True) goes on without them", *ask.warnings, *self._news]
+        if not as_wished:
+            warnings.insert(1, "k and budget were not looked at: an earlier batch comes back as it was")
+        warnings.append("gains, overlaps and weights of its picks were not kept")
+        picks = tuple(
+            Pick(id, one.score or 0.0, None, one.epistemic, one.aleatoric, None)
+            for id, one in zip(ids.tolist(), (kept[key] for key in left), strict=True)
+        )
+        scores = torch.tensor([pick.score for pick in picks], dtype=torch.float64)
+        total, log_prob = (ask.total, ask.log_prob) if whole else (None, None)
+        own = replace(self.method, name=ask.method)  # a method of the user's that the run has no more
+        method = self.method if ask.method == self.method.name else METHODS.get(ask.method, own)
+        nothing = random_selection(ids, len(ids), self.pool, 0).picked.with_ids(ids)
+        costs = None if self.costs is None else self.costs.of(ids)
+        total = math.nan if total is None else total
+        return Selection(
+            ids, scores, total, tuple(warnings), method, nothing, log_prob=log_prob, costs=costs, recorded=picks
+        )
+
+    def tell(self, ids: Any, labels: Any = None, *, who: str | None = None) -> None:
+        """Labels for ids, asked for or not, in any order and number; a label for an id that has one corrects it. Labels
+        that have ids of their own (a mapping from id to label, a column of pandas) go by these, and need no others:
+        `tell(labels)`.
 
         All are checked before any is written, and all are on disk when this returns. Telling the same again changes
-        nothing. `who` says whose labels they are; where people disagree (`disagreements`) the label told last counts.
+        nothing. `who` says whose labels they are (`resolve`: which one counts); without it they are one person's.
         """
+        if labels is None:
+            index = index_of(ids)
+            if not isinstance(ids, Mapping) and (index is None or only_counts(index)):
+                raise ValueError(
+                    "labels: found none beside the ids; pass tell(ids, labels), or a mapping from id to label"
+                )
+            ids, labels = list(ids) if isinstance(ids, Mapping) else index, ids
         self._record.tell(ids, labels, who=who)
 
     def add_classes(self, names: Sequence[str]) -> None:
-        """Add classes that turned up late, after those there are, for all who work on the journal."""
+        """Add classes that turned up late, after those there are; also "desc" beside "DESC", where that is meant."""
         self._record.add_classes([names] if isinstance(names, str) else list(names))
 
-    def skip(self, ids: Any) -> None:
-        """Set ids aside that cannot be labelled; they are not asked for again."""
-        self._record.skip(ids)
+    def rename_class(self, old: str, new: str) -> None:
+        """Give a class another name, for all and for good; where there is a class of that name, both are one from now
+        on. Labels under the old name, told before or after, count as the new one.
+
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> learner = ActiveLearner(RandomForestClassifier(5), Pool([[0.0], [1.0]], labels=["DESC", "Desc."]))
+        >>> learner.rename_class("Desc.", "DESC")
+        >>> learner.pool.classes, [row["class"] for row in learner.labels()]
+        (('DESC',), ['DESC', 'DESC'])
+        """
+        others = tuple(name for name in self.pool.classes if name != old)
+        if not isinstance(new, str) or not new.strip():
+            raise ValueError(f"new: expected the name of a class, found {new!r}")
+        refuse(lookalikes([new], others), others, [new], None, "new", "learner.add_classes")
+        with self._record.lock:
+            self.journal.rename_class(self._record.state, old, new, self._record.names.name)
+            self._record.catch_up()
+
+    def skip(self, ids: Any, *, who: str | None = None) -> None:
+        """Set ids aside that cannot be labelled; they are not asked for again. `who` says who could not."""
+        self._record.skip(ids, who)
 
     def release(self, ids: Any) -> None:
-        """Hand outstanding ids back to the pool; they may be asked for again."""
+        """Hand outstanding ids, and disputed ones, back to the pool; they may be asked for again."""
         self._record.release(ids)
 
     def step(self, oracle: Oracle = None) -> Selection:
@@ -397,14 +485,17 @@ class ActiveLearner:
                 self.journal.record_stop(state.run, Stop(state.revision, rule, reason))
                 return reason
 
-    def _begin(self, run: str, names: ClientNames, known: Run | None) -> RunRecord:
+    def _begin(self, run: str, names: ClientNames, known: Run | None, resolve: str | VotingRule | None) -> RunRecord:
         """The run in the journal: a new one, or one that was begun before."""
         config: dict[str, Any] = {"candidates": self.candidates}
         config |= {} if self.targets is None else {"targets": self.targets.terms()}
         config |= {} if self.costs is None else {"costs": self.costs.terms()}
         config |= {"junk": "expose"} if self._fitted.teaches_junk else {}
+        rule_name, rule = rule_for(resolve, None if known is None else known.terms, self.pool.regression)
+        config |= {} if rule_name == "last" else {"resolve": rule_name}
         contents, examples = self.pool.contents(), {"validation": self._fitted.validation, "test": self._fitted.test}
-        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config)
+        terms = terms_of(self.method, contents, self.k, self.seed, self.model, examples, config, self.pool.went)
+        terms = replace(terms, rule=rule)
         points = Points(keys_of(contents.ids), contents.marks())
         if known is not None:
             kind = known.terms.notes.get("inputs", contents.kind)
@@ -418,15 +509,16 @@ class ActiveLearner:
                 refuse_other_pool(known.terms, terms, contents, self.pool, self.journal.path)
                 before = known.terms.notes.get("points", len(points))
             self._refuse_names_for_numbers(known)
+            ours, theirs = self.pool.classes, {*known.classes, *known.names[1]}
+            refuse(lookalikes({*ours} - theirs, theirs - {*ours}), known.classes, ours, ours, "classes", "")
             terms = in_the_form_of(known.terms, terms, self.targets)
             self._news = news_of(known, terms, len(points) - before)
         return RunRecord(self.journal, run, terms, self.pool, names, not contents.sampled, points)
 
     def _refuse_names_for_numbers(self, known: Run) -> None:
         """Refuse names of classes for a run whose labels are numbers: which is which is not known."""
-        names = self.pool.classes
-        counted = names == tuple(str(number) for number in range(len(names)))
-        if names and not known.classes and not counted and self.journal.replay(known.run).values:
+        names = self._class_names()
+        if names and not known.classes and self.journal.replay(known.run).values:
             raise ValueError(
                 f"store: {self.journal.path} holds a run of classes without names, not {', '.join(names[:10])}; open it"
                 " as it was or choose another file"
@@ -440,7 +532,7 @@ class ActiveLearner:
         """What is left of a limit on the cost of all labels, once everything outstanding is labelled."""
         assert self.costs is not None
         state = self._record.state
-        return max(0.0, limit - self.costs.total([*state.values, *state.outstanding]))
+        return max(0.0, limit - self.costs.total([*state.values, *state.disputed, *state.outstanding]))
 
     def _choose_and_record(self, k: int | None, limit: float | None, budget: float | None, who: str) -> Selection:
         """Choose again as long as another client is quicker with one of the ids. `limit` is on all labels, `budget` on
@@ -485,7 +577,18 @@ class ActiveLearner:
         if self.costs is not None and free.affordable is not None:
             ids = self.costs.drawn(ids, free.affordable, count, seed)
             count = len(ids)
-        return random_selection(ids, count, self.pool, seed)
+        return self._with_every_group(random_selection(ids, count, self.pool, seed), free, seed)
+
+    def _with_every_group(self, drawn: Selection, free: FreePoints, seed: int) -> Selection:
+        """A random batch, in which one point is exchanged for each group (arm of a study) that has none."""
+        groups_of, ids = getattr(self.model, "groups_of", None), drawn.ids.copy()
+        if groups_of is None or len(ids) < 2:
+            return drawn
+        found, group_N = (groups_of(self.pool.inputs_of(some)) for some in (ids, free.ids))
+        for place, group in zip(range(len(ids) - 1, 0, -1), np.setdiff1d(group_N, found), strict=False):
+            ids[place] = np.random.default_rng(derive(seed, "group")).choice(free.ids[group_N == group])
+        paid = free.affordable is None or self.costs is None or self.costs.total(ids) <= free.affordable
+        return replace(drawn, ids=ids, picked=drawn.picked.with_ids(ids)) if paid else drawn
 
     def _by_method(self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int) -> Selection:
         """A batch that the method chooses. `believed` is what it was last chosen by, and is used again where that still
@@ -596,7 +699,7 @@ class ActiveLearner:
                 predictions=lambda points: self._fitted.predictions(points, self._record),
                 n_skipped=len(self._record.state.skipped),
                 gain_available=not asks or not asks[-1].revision or bool(known),
-                cost=None if self.costs is None else self.costs.total(self._record.state.values),
+                cost=self._cost(self._record.state),
             )
             reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
             return next(reasons, ("", None))

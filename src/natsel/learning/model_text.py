@@ -85,10 +85,11 @@ def _arguments(value: Any, depth: int) -> list[Item]:
             found.pop("random_state", None)  # every fit sets it by the seed of the run
         else:
             found = {name: getattr(value, name) for name in takes if hasattr(value, name)}
+    told = getattr(type(value), "always_told", ())
     return [
         (name, entry)
         for name, entry in found.items()
-        if name not in defaults or text_of(entry, depth + 1) != text_of(defaults[name], depth + 1)
+        if name not in defaults or name in told or text_of(entry, depth + 1) != text_of(defaults[name], depth + 1)
     ]
 
 

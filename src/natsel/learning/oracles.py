@@ -2,6 +2,7 @@
 
     None        the pool's own answers                     a simulation
     array       one label for each row of the pool         in the order of its inputs, whatever their ids
+    column      of pandas                                  by its index, where the pool has ids as well
     mapping     id → label
     callable    ids → labels, one for each id              a person, a service, an experiment
 
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import aligned, beside, index_of, or_none
 from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.ids import as_ids
@@ -33,16 +35,16 @@ def answers(oracle: Oracle, pool: Pool, ids: Any) -> list[Any]:
         return list(pool.answers(ids))
     asked = as_ids(ids)
     if isinstance(oracle, Mapping):
-        names = asked.tolist()
-        missing = [id for id in names if id not in oracle]
-        if missing:
-            raise ValueError(f"oracle: has no label for id {missing[0]!r}; map it to None to skip it")
-        return [_plain(label, pool) for label in none_for_junk([oracle[id] for id in names], len(names))]
+        told, _ = aligned(oracle, asked, "oracle", more=True)
+        return [_plain(label, pool) for label in none_for_junk(told, len(asked))]
     if callable(oracle):
         labels = [_plain(label, pool) for label in as_numpy(none_for_junk(oracle(asked), len(asked))).reshape(-1)]
         if len(labels) != len(ids):
             raise ValueError(f"oracle: gave {len(labels)} labels for {len(ids)} ids; give one each, None to skip an id")
         return labels
+    if index_of(oracle) is not None:
+        rows = getattr(pool.inputs, "frame", pool.inputs)
+        oracle, _ = beside(oracle, rows, "oracle", or_none(pool.ids), listed=True, what="rows of the pool")
     labels_N = as_numpy(oracle)
     if labels_N.shape != (len(pool),):
         raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.data.alignment import aligned
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.ids import IdArray, Key, as_ids, keys_of
@@ -42,11 +43,13 @@ class RunRecord:
     ) -> None:
         self.journal, self.pool, self.names = journal, pool, names or ClientNames(journal, run)
         self.lock = threading.RLock()
+        self._handed: set[int] = set()  # the numbers of the batches that were handed out here
+        self._asks_before: dict[str, int] = {}  # how many batches there were when a name became this client's
         before, aside = keys_of(pool.labelled_ids), keys_of(pool.ignored_ids)
         self.state: RunState = journal.begin(run, terms, points, who=self.names.name)
         if self.state.classes:
-            pool.number_classes_as(self.state.classes)
-        values = pool.labels_of(before).tolist()
+            pool.number_classes_as(self.state.classes, self.state.renamed)
+        values = renumbered(pool.labels_of(before).tolist(), pool.classes, self.state.classes)
         # The order in which points joined the run, whatever the order of the pool is today.
         self._order_N = pool.position_of(journal.points(self.run).keys) if points is not None else np.arange(len(pool))
         if not trusted:
@@ -67,10 +70,12 @@ class RunRecord:
             if not self.journal.closed:
                 self.journal.catch_up(state)
             if state.classes:
-                self.pool.number_classes_as(state.classes)
+                self.pool.number_classes_as(state.classes, state.renamed)
             changed = self._known(state.changed)
+            self.pool.release([id for id in changed if state.changed[id]])  # also where it has another label since
             labelled = [id for id in changed if id in state.values]
-            self.pool.restore(labelled, [state.values[id] for id in labelled])
+            values = renumbered([state.values[id] for id in labelled], state.classes, self.pool.classes)
+            self.pool.restore(labelled, values)
             self.pool.ignore([id for id in changed if id in state.skipped])
             state.changed.clear()
             return state
@@ -84,6 +89,8 @@ class RunRecord:
                 values=dict(state.values),
                 outstanding=dict(state.outstanding),
                 skipped=dict(state.skipped),
+                disputed=dict(state.disputed),
+                votes=dict(state.votes),
                 changed={},
             )
 
@@ -95,7 +102,8 @@ class RunRecord:
     def free_ids(self) -> IdArray:
         """Ids that may be handed out, in the order in which the points joined the run."""
         with self.lock:
-            taken = self._known([*self.state.values, *self.state.outstanding, *self.state.skipped])
+            state = self.state
+            taken = self._known([*state.values, *state.outstanding, *state.skipped, *state.disputed])
         free_N = np.ones(len(self.pool), dtype=bool)
         free_N[self.pool.position_of(taken)] = False
         return self.pool.ids[self._order_N[free_N[self._order_N]]]
@@ -112,8 +120,9 @@ class RunRecord:
 
     def labelled(self, state: RunState | None = None) -> Examples:
         """Inputs and labels in the order first told, of the state given or of the present one."""
-        label_of = (state or self.snapshot()).values
-        ids, values = list(label_of), list(label_of.values())
+        state = state or self.snapshot()
+        classes = tuple(dict.fromkeys(state.classes)) or self.pool.classes
+        ids, values = list(state.values), renumbered([*state.values.values()], state.classes, classes)
         lost = [id for id, held in zip(ids, self.pool.holds(ids).tolist(), strict=True) if not held]
         if lost:
             raise ValueError(
@@ -122,24 +131,41 @@ class RunRecord:
             )
         numbers = self.pool.regression or any(isinstance(value, float) for value in values)
         labels = np.array(values, dtype=np.float64 if numbers else np.int64)
-        return Examples(self.pool.inputs_of(ids), labels, self.pool.classes)
+        return Examples(self.pool.inputs_of(ids), labels, classes)
 
     def ask(self, ask: Ask, limit: int | None = None) -> bool:
         """Hand a batch out; False, and nothing written, where another client took one of its ids first."""
         with self.lock:
             number = self.journal.ask(self.state, ask, limit=limit)
+            self._handed.add(number or 0)
             self.catch_up()
         return number is not None
+
+    def left_behind(self, busy: Iterable[Key]) -> tuple[int, list[Key]]:
+        """The first batch that was asked for under names of this client before they were its own, and what of it, but
+        for `busy` ids, is still outstanding. It counts as handed out here.
+        """
+        with self.lock:
+            names = self.names.held({asked.who for asked in self.catch_up().outstanding.values()})
+            asked = self.catch_up().outstanding  # again: who had a name before may have told everything in the meantime
+            before = self._asks_before = {**dict.fromkeys(names, self.state.asks), **self._asks_before}
+            left = {id: asked[id].ask for id in self._known(asked) if asked[id].ask <= before.get(asked[id].who, 0)}
+            left = {id: ask for id, ask in left.items() if ask not in self._handed and id not in busy}
+            first = min(left.values(), default=0)
+            self._handed.add(first)
+            return first, [id for id, ask in left.items() if ask == first]
 
     def tell(self, ids: Any, labels: Any, *, skipped: Any = (), who: str | None = None) -> None:
         """Check labels, then write them, and the ids that got none, in one transaction."""
         chosen, aside = self._checked_ids(ids), self._checked_ids(skipped)
-        self.add_classes(self.pool.new_classes(labels))
-        values = self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist()
-        if len(values) != len(chosen):
-            raise ValueError(f"labels: expected one for each of {len(chosen)} ids, found {len(values)}")
+        labels, _ = aligned(labels, as_ids(ids), listed=True, what="ids")
+        self.add_classes(self.pool.new_classes(labels, ids, "labels", "learner"))
+        with self.lock:  # no other thread may number the classes anew in between
+            values = self.pool.as_labels(labels, "labels", "learner.skip", ids=chosen).tolist()
+            names = self.pool.classes
         teller, digests = self.names.name if who is None else who, self.pool.digests_of(chosen)
         with self.lock:
+            values = renumbered(values, names, self.state.classes)
             self.journal.tell(self.state, chosen, values, skipped=aside, who=teller, digests=digests)
             self.catch_up()
 
@@ -151,11 +177,11 @@ class RunRecord:
                 self.journal.add_classes(self.state, names, self.names.name)
                 self.catch_up()
 
-    def skip(self, ids: Any) -> None:
+    def skip(self, ids: Any, who: str | None = None) -> None:
         """Set ids aside."""
         chosen = self._checked_ids(ids)
         with self.lock:
-            self.journal.skip(self.state, chosen, self.names.name)
+            self.journal.skip(self.state, chosen, self.names.name if who is None else who)
             self.catch_up()
 
     def release(self, ids: Any) -> None:
@@ -184,3 +210,12 @@ class RunRecord:
                 f"pool: {len(moved)} of the {len(ids)} labels in {self.journal.path} were told for other inputs, the"
                 f" first for id {moved[0]}; open it with the inputs as they were, or choose another file"
             )
+
+
+def renumbered(values: list[Any], names: tuple[str, ...], others: tuple[str, ...]) -> list[Any]:
+    """Numbers of classes among some names as those among others. In a journal, classes that were merged have one name.
+
+    >>> renumbered([2, 3], ("a", "b", "a", "c"), ("a", "b", "c"))
+    [0, 2]
+    """
+    return values if not names or names == others else [others.index(names[value]) for value in values]

@@ -10,15 +10,14 @@ from collections.abc import Iterable
 
 from natsel.choose import METHODS
 from natsel.data.as_table import Row, Tabular
-from natsel.ids import Key
-from natsel.store import Ask, Label, Round
+from natsel.store import Ask, Round
 
 LABEL_COLUMNS = ("id", "value", "class", "who", "at", "ask", "superseded")
 
 
 class ToldLabels(list[Row], Tabular):
     """Labels as rows, in the order told. `class` is the name of the class where it has one, `at` the time, `ask` the
-    number of the batch that the label answers; a label is superseded where a later one of the same id took its place.
+    number of the batch that the label answers; all labels of an id but the one that counts are superseded.
 
     >>> told = ToldLabels([{"id": "a", "value": 1, "class": "cat", "who": "", "at": "", "ask": 1, "superseded": False}])
     >>> told[0]["class"], told.columns()[:3]
@@ -62,21 +61,6 @@ class History(list[Round], Tabular):
         metrics = dict.fromkeys(name for one in self for name in one.metrics)
         stages = dict.fromkeys(name for one in self for name in one.seconds)
         return list(metrics), list(stages)
-
-
-def disagreements_in(labels: Iterable[Label]) -> dict[Key, dict[str, int | float]]:
-    """Ids that were given different labels under different names: who last said what, in the order said.
-
-    >>> told = [Label(1, "a", 0, "ann", "", None), Label(2, "b", 1, "ann", "", None), Label(3, "b", 0, "bob", "", None)]
-    >>> disagreements_in(told)
-    {'b': {'ann': 1, 'bob': 0}}
-    """
-    said: dict[Key, dict[str, int | float]] = {}
-    for label in labels:
-        of_id = said.setdefault(label.id, {})
-        of_id.pop(label.who, None)  # whoever says something again is now the last to have said it
-        of_id[label.who] = label.value
-    return {id: of_id for id, of_id in said.items() if len(set(of_id.values())) > 1}
 
 
 def mean_gain(asks: Iterable[Ask]) -> float | None:

@@ -23,7 +23,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from natsel.beliefs import Belief
 from natsel.beliefs.targets import Targets
 from natsel.choose import Method, Selection, resolve, select
-from natsel.data.any_source import examples_from
+from natsel.data.alignment import beside, index_of
+from natsel.data.any_source import row_ids
+from natsel.data.contents import digests_of
 from natsel.data.examples import Examples
 from natsel.data.frames import FrameRows, by_position, joined, require_columns
 from natsel.data.labels import class_names_in, read_labels, unknown
@@ -50,40 +52,50 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     _committee: ModelAdapter | None
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the estimator to labelled rows; rows known before are forgotten."""
+        """Fit the estimator to labelled rows; rows known before are forgotten. Labels that have ids, as a column of
+        pandas has, go by the index of a data frame, and by position beside an array.
+        """
         self._refuse_other_estimators()
-        rows_N, labels_N = _rows(X, "X"), self._labels(y)
+        rows_N, labels_N = _rows(X, "X"), self._labels(_beside(X, y))
         check_consistent_length(rows_N, labels_N)
         return self._fit(rows_N, labels_N)
 
     def tell(self, X: Any, y: Any) -> Self:
-        """Add labelled rows to those known, and fit again. As the first call it is `fit`."""
+        """Add labelled rows to those known, and fit again. As the first call it is `fit`. A row of a data frame that is
+        told again, under the same index and with the same values, takes its new label; rows of arrays have no names.
+        """
         if not hasattr(self, "estimator_"):
             return self.fit(X, y)
         self._refuse_other_estimators()
-        rows_N, labels_N = self._rows_as_known(X, "X"), self._labels(y)
+        rows_N, labels_N = self._rows_as_known(X, "X"), self._labels(_beside(X, y))
         check_consistent_length(rows_N, labels_N)
         are_texts, were_texts = (labels.dtype.kind in "OUT" for labels in (labels_N, self._labels_N))
         if are_texts != were_texts:  # NumPy would make texts of the numbers
             kinds = ("numbers", "texts") if are_texts else ("texts", "numbers")
             raise ValueError(f"y: the labels so far are {kinds[0]}, found {kinds[1]}; pass labels of the same kind")
-        return self._fit(joined(self._labelled.inputs, rows_N), np.concatenate([self._labels_N, labels_N]))
+        kept_N = ~_are_among(self._labelled.inputs, rows_N)
+        labels_N = np.concatenate([self._labels_N[kept_N], labels_N])
+        return self._fit(joined(self._labelled.inputs[kept_N], rows_N), labels_N)
 
     def ask(self, X_pool: Any, k: int | None = None, targets: Any = None) -> Selection:
         """The k rows of a pool to label next, best first; without k, as many as the parameter `k` says.
 
         The ids of the selection are the index of a data frame of pandas, so that `X_pool.loc[selection.ids]` are the
-        rows to label; of anything else they are row numbers. Leave rows that have a label out of the pool. `targets`
-        are the rows on which predictions matter, for methods that look at some (epig, bait): a data frame or an array
-        like X, or `natsel.TargetInputs`. Without them the pool itself is taken. Until it is told more, it chooses the
-        same rows of the same pool.
+        rows to label; of anything else they are row numbers. Leave rows that have a label out of the pool: those of a
+        data frame that were told under the same index with the same values are left out here. `targets` are the rows on
+        which predictions matter, for methods that look at some (epig, bait): a data frame or an array like X, or
+        `natsel.TargetInputs`. Without them the pool itself is taken. Until it is told more, it chooses the same rows of
+        the same pool.
         """
         check_is_fitted(self)
         method = resolve(self.method)
         pool = self._pool(X_pool)
         count = as_count(self.k if k is None else k, "k")
-        if count > len(pool):
-            raise ValueError(f"k: asked for {count} of the {len(pool)} rows of X_pool; pass a smaller k or more rows")
+        told_N = _are_among(pool.inputs, self._labelled.inputs)
+        if count > (free := int((~told_N).sum())):
+            raise ValueError(
+                f"k: asked for {count} of the {free} rows of X_pool to label; pass a smaller k or more rows"
+            )
         if method.objective.teaching is not None:
             raise ValueError(f"method: {method.name} has students to teach; use it with natsel.ActiveLearner")
         wanted = targets_for(method, "pool" if targets is None else targets)
@@ -91,12 +103,13 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self._rows_as_known(wanted.inputs, "targets")
         seed = derive(self._seed, "ask", len(self._labels_N))
         belief, about_targets, given = self._believe(method, pool, wanted, derive(seed, "targets"))
-        return select(method, belief, count, targets=about_targets, given=given, seed=derive(seed, "select"))
+        known: dict[str, Any] = {"targets": about_targets, "given": given, "exclude": pool.ids[told_N]}
+        return select(method, belief, count, **known, seed=derive(seed, "select"))
 
     def _pool(self, X_pool: Any) -> Pool:
         rows_N = self._rows_as_known(X_pool, "X_pool")
         try:
-            return Pool(rows_N, ids=examples_from(X_pool).ids)
+            return Pool(rows_N, ids=row_ids(X_pool))
         except ValueError as reason:
             found = str(reason).partition(";")[0]
             raise ValueError(
@@ -148,7 +161,8 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_ = fitted
         if classes is not None:
             self.classes_ = classes
-        own_N = rows_N[np.arange(len(rows_N))]  # a copy: the caller may change the rows before the next fit
+        own_N = rows_N[np.arange(len(rows_N))]  # a copy: the caller may change the rows before the next fit,
+        labels_N, numbers_N = labels_N.copy(), numbers_N.copy()  # and the labels
         self._labelled = Examples(own_N, numbers_N, tuple(map(str, range(0 if classes is None else len(classes)))))
         self._labels_N, self._seed = labels_N, seed
         self._unfitted, self._committee = model.seeded(seed), None
@@ -314,6 +328,20 @@ class ActiveClassifier(ClassifierMixin, _ActiveEstimator):  # type: ignore[misc]
             if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping)
         }
         return clone(self.estimator).set_params(**weights) if weights else self.estimator, numbers_N, classes
+
+
+def _beside(X: Any, y: Any) -> Any:
+    """Labels in the order of the rows, where they have ids."""
+    return y if index_of(y) is None and not isinstance(y, Mapping) else beside(y, X, "y", what="rows of X")[0]
+
+
+def _are_among(rows_N: Any, others_N: Any) -> Array:
+    """Which rows of a data frame are among others, under the same index with the same values; of anything else none."""
+    if index_of(getattr(rows_N, "frame", None)) is None:
+        return np.zeros(len(rows_N), dtype=bool)
+    rows, others = (zip(part.frame.index, digests_of(part).tolist(), strict=True) for part in (rows_N, others_N))
+    known = set(others)
+    return np.array([row in known for row in rows], dtype=bool)
 
 
 def _rows(X: Any, name: str) -> Any:

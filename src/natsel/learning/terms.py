@@ -5,12 +5,14 @@
     model               its class and the arguments it was made with (`natsel.learning.model_text`)
     validation, test    how many examples, and a fingerprint of their inputs and labels
     targets, junk, candidates
+    resolve             the rule for labels of several people, by its name; not there where the last label counts
 
 A run can be continued with the same model and seed only; other terms may change between rounds, and the journal
 records the change. Older journals lack some of these: only those they have are compared.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,6 +28,7 @@ from natsel.learning.model_text import text_of
 from natsel.learning.target_sources import TargetInputs
 from natsel.models.protocol import Model
 from natsel.store import Terms
+from natsel.store.state import RULES, Rule
 
 # Journals of older versions do not have these.
 _ADDED_LATER = ("model", "validation", "test")
@@ -39,6 +42,7 @@ def terms_of(
     model: Model,
     examples: Mapping[str, Examples | None],
     config: Mapping[str, Any],
+    went: Mapping[str, str],
 ) -> Terms:
     """The terms of a run: what decides its batches, and notes for people and for refusals. `examples` are those for
     validation and test.
@@ -50,18 +54,41 @@ def terms_of(
         **{name: None if some is None else _fingerprint(some) for name, some in examples.items()},
         **config,
     }
+    treatment = getattr(model, "treatment", None)  # of a model of effects, where it is a name
     notes = {
-        "model": type(model).__name__,
+        "model": type(model).__name__ + (f" (treatment {treatment!r})" if isinstance(treatment, str | int) else ""),
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,
+        **went,
     }
+    if isinstance(treatment, str | int) and treatment in (-1, *getattr(contents.inputs, "names", ())[-1:]):
+        notes["treatment"] = "last"
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
+
+
+def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool | None) -> tuple[str, Rule]:
+    """The name of the rule for labels of several people, and the rule; None: that of the run or the default.
+
+    >>> rule_for(None, None, regression=True)[0], rule_for(None, None, regression=False)[0]
+    ('last', 'majority')
+    """
+    usual = "majority" if known is None and not regression else "last"
+    rule: Any = ({} if known is None else known.config).get("resolve", usual) if resolve is None else resolve
+    if isinstance(rule, str) and rule in RULES and not (regression and resolve == "majority"):
+        return rule, RULES[rule]
+    name = getattr(rule, "__name__", "")
+    if not callable(rule) or not name.isidentifier() or name in RULES:
+        choices = "'majority' (of classes), 'last' or a function with a name, which a run needs again"
+        raise ValueError(f"resolve: expected {choices}, found {rule!r}")
+    return name, rule
 
 
 def in_the_form_of(known: Terms, terms: Terms, targets: TargetInputs | None) -> Terms:
     """Terms as the version of natsel that wrote the known ones would have written them."""
     config = {name: value for name, value in terms.config.items() if name not in _ADDED_LATER or name in known.config}
+    if "treatment" in terms.notes and "treatment=" not in str(known.config.get("model", "treatment=")):
+        config["model"] = re.sub(r"(, )?treatment=('[^']*'|-?\d+)", "", config["model"])  # it had no name
     before = known.config.get("targets") or {}
     if "targets" in config and targets is not None and not str(before.get("inputs", VERSION)).startswith(VERSION):
         config["targets"] = {**config["targets"], "inputs": Pool(targets.inputs).sampled_fingerprint()}

@@ -4,6 +4,7 @@ left out.
     fit(labelled, validation, seed=, progress=)     validation, seed and progress reach a model that takes them
     believe(inputs, progress=)                      checked: a belief with one row per input
     predictive(inputs, progress=)                   the model's own, which needs no draws; else what it believes
+    check_inputs(inputs)                            the model's own, where it has one: called before anything is learnt
     believe_both(pool, targets, progress=)          two beliefs from the same draws (natsel.models.joint_beliefs)
     weights(), load_weights(weights)                where `keeps_weights`
 
@@ -18,7 +19,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.models.conversion import as_model
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, Progress, checked_belief
@@ -49,10 +50,15 @@ class ModelAdapter:
         names = ("fit", "believe", "predictive", "believe_together")
         self._takes = {name: _Takes.of(getattr(self.model, name)) for name in names if hasattr(self.model, name)}
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int, progress: Progress | None = None
-    ) -> Self:
+    def check_inputs(self, inputs: Any) -> None:
+        """Raise where the model says that it cannot read such inputs: by what is declared, nothing is run on them."""
+        own = getattr(self.model, "__dict__", {}).get("check_inputs") or self._declared("check_inputs")
+        if own is not None:
+            own(inputs)
+
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int, progress: Progress | None = None) -> Self:
         """Fit the model afresh."""
+        labelled, validation = as_labelled(labelled, validation)
         takes = self._takes["fit"]
         examples = (labelled, validation) if takes.validation else (labelled,)
         self._call("fit", *examples, progress=progress, **({"seed": seed} if takes.seed else {}))
@@ -123,9 +129,12 @@ class ModelAdapter:
         >>> ModelAdapter(BayesianLinear()).consistent_by_design, ModelAdapter(Other()).consistent_by_design
         (True, False)
         """
-        kinds = type(self.model).__mro__
-        speaks = next((kind for kind in kinds if {"consistent_draws", "believe"} & vars(kind).keys()), object)
-        return "consistent_draws" in vars(speaks) and getattr(self.model, "consistent_draws", False) is True
+        return self._declared("consistent_draws") is True
+
+    def _declared(self, name: str) -> Any:
+        """What its class says, or one that it derives from and that believes in the same way."""
+        speaks = next((kind for kind in type(self.model).__mro__ if {name, "believe"} & vars(kind).keys()), object)
+        return getattr(self.model, name, None) if name in vars(speaks) else None
 
     def _call(self, name: str, *arguments: Any, progress: Progress | None, **keywords: Any) -> Any:
         """Call a method of the model, with progress where it is wanted and taken."""

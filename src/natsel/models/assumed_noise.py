@@ -35,7 +35,7 @@ class AssumedNoise:
         if not 0 < variance < float("inf"):
             raise ValueError(f"variance: must be greater than 0, found {variance}; 0.01 suits labels of variance 1")
         self._inner, self.variance = ModelAdapter(model), variance
-        self.model = self._inner.model
+        self.model, self.check_inputs = self._inner.model, self._inner.check_inputs
 
     def __copy__(self) -> Self:
         """A copy that can be fitted to other examples without a change to this one."""
@@ -62,7 +62,7 @@ class AssumedNoise:
         if not isinstance(found, GaussianSamples):
             raise ValueError(f"model: expected draws of numbers, found {type(found).__name__}; leave the noise out")
         variance_N_K = full_like(found.mean_N_K, self.variance)
-        return GaussianSamples(found.mean_N_K, variance_N_K, found.log_weights_K, found.draws_id, found.ids)
+        return GaussianSamples._own(found.mean_N_K, variance_N_K, found.log_weights_K, found.draws_id, found.ids)
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the model expects, with the noise that it has found itself."""

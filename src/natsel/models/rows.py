@@ -4,6 +4,7 @@ Inputs are flattened, and the bytes of pictures scaled to [0, 1]; other numbers 
 data frame, whatever their type.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,31 @@ def numbers_of(labels: Any) -> Array:
     if numbers_N.ndim != 1 or not np.isfinite(numbers_N).all():
         raise ValueError(f"labels: expected one finite number per example, found shape {numbers_N.shape}; check them")
     return numbers_N
+
+
+def reads_numbers(model: Any, inputs: Any, words: Sequence[str] = ("text", "category"), *, gaps: bool = True) -> None:
+    """The `check_inputs` of a model without use for texts that are no numbers, in columns of these kinds, or for gaps.
+
+    >>> reads_numbers(None, [[1.0]])
+    """
+    rows, who = by_position(inputs), type(model).__name__
+    if isinstance(rows, FrameRows):
+        found = zip(rows.names, rows.columns(), strict=True)
+        columns = [(f"column {name!r}", one.kind, one.levels or one.values, one.gaps_N.sum()) for name, one in found]
+    else:  # what is read when it is asked for is not gone through
+        held = isinstance(rows, np.ndarray) and not isinstance(rows, np.memmap)
+        if isinstance(rows, Tensor) and rows.is_floating_point():
+            held, rows = True, rows.float()
+        table = as_array(rows if held else rows[:1])
+        columns = [("one of them", "text", table[:100].ravel() if table.dtype.kind in "OUS" else (), 0)]
+        if held and table.dtype.kind == "f" and np.isnan(table.sum()):  # a sum takes no memory
+            gaps_D, names = np.isnan(table).sum(0).ravel(), getattr(rows, "names", ())
+            columns = [(f"column {name!r}", "", (), gaps_D[n]) for n, name in enumerate(names or range(len(gaps_D)))]
+    for where, kind, entries, missing in columns:
+        texts = (one for one in entries if kind in words and isinstance(one, str))
+        for text in (one for one in texts if not one.strip().lstrip("+-").replace(".", "", 1).isdigit()):
+            what = f"{where} holds {text[:40]!r}, and {who} takes numbers"
+            raise ValueError(f"inputs: {what}; encode texts, leave them out, or use natsel.models.TextModel()")
+        if gaps and missing:
+            what = f"{where} has {missing} gaps (NaN) in {len(rows)} rows, and {who} takes none"
+            raise ValueError(f"inputs: {what}; fill them in or leave it out")

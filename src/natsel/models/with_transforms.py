@@ -14,7 +14,7 @@ import numpy as np
 
 from natsel.beliefs import Belief, GaussianFeatures, Targets
 from natsel.beliefs.kernel_transforms import ConditionOn, KernelTransform, Transforms, as_features
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.adapter import ModelAdapter
 from natsel.models.protocol import Progress, Together
 from natsel.options import Rows
@@ -33,6 +33,7 @@ class WithTransforms:
 
     def __init__(self, model: Any, transforms: KernelTransform) -> None:
         self._adapter = ModelAdapter(model)
+        self.check_inputs = self._adapter.check_inputs
         self.model, self.transforms = model, Transforms(*_steps(transforms))
         if any(step == ConditionOn("pool") for step in self.transforms.steps):
             raise ValueError(
@@ -61,11 +62,10 @@ class WithTransforms:
         """As the inner model says."""
         return self._adapter.consistent_by_design
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Fit the inner model afresh, and keep what it was fitted to."""
         self._labelled = self._known = None  # a fit that fails leaves no model
+        labelled, validation = as_labelled(labelled, validation)
         self._adapter.fit(labelled, validation, seed=seed, progress=progress)
         if not self._joint:
             self._known = Targets(as_features(self._adapter.believe(labelled.inputs)), labels=labelled.labels)

@@ -30,6 +30,10 @@ Guarantee = Literal["exact", "lower", "upper", "approximate"]
 Kind = TypeVar("Kind", bound=Belief, covariant=True)
 
 
+class GoesOn(NoView):
+    """A reading is used up: the other objective goes on, or else the next route, with this sentence as a warning."""
+
+
 @dataclass(frozen=True)
 class Context(Generic[Kind]):
     """What a state is made from besides objective and belief: targets, labels, random numbers, points given.
@@ -151,8 +155,12 @@ class Route:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is approximated on the way."""
-        return tuple(view.approximation for view in self.views if view.approximation)
+        """What is approximated on the way, and on which side of the quantity the score then lies."""
+        facts, said = self.reading.facts, [view.approximation for view in self.views if view.approximation]
+        if facts.guarantee != "exact":
+            side = "approximation" if facts.guarantee == "approximate" else f"{facts.guarantee} bound"
+            said.append(f"{side} of {self.reading.objective.facts.quantity}: {facts.why}")
+        return tuple(said)
 
 
 READINGS: dict[type[Objective], dict[type[Belief], Reading]] = {}
@@ -270,6 +278,7 @@ def read_and_warn(
     approximated on the way.
     """
     refusal: NoView | None = None
+    remarks: tuple[str, ...] = ()
     for found in usable_routes(objective, type(belief), context.passed):
         if needs & ~found.reading.offers:
             continue
@@ -278,12 +287,16 @@ def read_and_warn(
                 check_shared(belief, others, name)
         try:
             seen, there = _viewed(belief, context, found.views)
+            if there.given is not None and found.reading.facts.conditions:
+                seen, there = _conditioned(seen, there, there.given.belief)
+            return found.reading.state(objective, seen, there), found.reading, (*remarks, *found.warnings)
+        except GoesOn as reason:
+            remarks, instead = (reason.args[0], *found.warnings), reason.args[1]
+            if instead is not None:
+                state, reading, more = read_and_warn(instead, seen, there, needs)
+                return state, reading, (*remarks, *more)
         except NoView as reason:
             refusal = refusal or reason  # of the nearest route
-            continue
-        if there.given is not None and found.reading.facts.conditions:
-            seen, there = _conditioned(seen, there, there.given.belief)
-        return found.reading.state(objective, seen, there), found.reading, found.warnings
     name = f"{type(objective).__name__} on {type(belief).__name__}"
     raise refusal or NoView(f"belief: {name} does not offer {needs.words}")
 
@@ -348,6 +361,8 @@ def cannot_read(objective: type[Objective], belief: type[Belief]) -> ValueError:
     """What to raise where an objective cannot be read from a belief."""
     able = sorted({kind.__name__ for kind in kinds() if route(objective, kind) is not None})
     remedy = f"it can from {', '.join(able)}" if able else "no reading of it was entered (natsel.objectives.serves)"
+    if able and all("Outcomes" in name for name in able):
+        remedy = f"wrap the model, natsel.causal.SLearner(model): {remedy}"
     return ValueError(f"belief: {objective.__name__} cannot be read from {belief.__name__}; {remedy}")
 
 

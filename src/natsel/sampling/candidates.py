@@ -12,8 +12,9 @@ docs/theory/training-selection.md, 2.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,20 +23,12 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Ra
 
 from natsel.data.dataset import DataSet
 from natsel.data.examples import Examples
+from natsel.data.frames import FrameRows, is_frame
 from natsel.data.labels import Array
 from natsel.memory import memory_budget
 from natsel.models.networks.inputs import conversion_of, on_device
+from natsel.sampling.labelled_data import examples_of, pair_of
 from natsel.seeds import derive
-
-
-class CandidateSource(Protocol):
-    """Examples that can be read by their positions, batch by batch."""
-
-    def __len__(self) -> int: ...
-
-    def batches(self, positions: Sequence[Array], seed: int) -> Iterator[tuple[Any, Tensor]]:
-        """Inputs and labels of each batch of positions, on the device."""
-        ...
 
 
 def n_selected(n_candidates: int, keep: float) -> int:
@@ -68,20 +61,22 @@ def epoch_batches(n_examples: int, size: int, seed: int, epoch: int, rank: int =
 
 
 def source_of(
-    dataset: Any, network: nn.Module, device: torch.device, inputs_key: str | None, labels_key: str
-) -> CandidateSource:
-    """Whatever people have their labelled data in, as candidates.
+    dataset: Any, network: nn.Module, device: torch.device, inputs_key: str | None, labels_key: str, ids: Any = None
+) -> "tuple[CandidateSource, Any]":
+    """Whatever people have their labelled data in, as candidates, and their ids: those given, else those of a table.
 
-    >>> source = source_of((np.eye(3), [0, 1, 2]), nn.Linear(3, 3), torch.device("cpu"), None, "labels")
-    >>> next(source.batches([np.array([2])], seed=0))
-    (tensor([[0., 0., 1.]]), tensor([2]))
+    >>> source, ids = source_of((np.eye(3), [0, 1, 2]), nn.Linear(3, 3), torch.device("cpu"), None, "labels")
+    >>> next(source.batches([np.array([2])], seed=0)), ids
+    ((tensor([[0., 0., 1.]]), tensor([2])), None)
     """
     if isinstance(dataset, DataSet):
         raise ValueError("dataset: found a whole data set; pass a part of it, as in data.train")
-    if isinstance(dataset, tuple | list) and len(dataset) == 2 and all(map(_is_array, dataset)):
-        dataset = Examples(*dataset)
+    if is_frame(dataset):
+        dataset, ids = examples_of(dataset, labels=labels_key, ids=ids)
+    elif isinstance(dataset, tuple | list) and len(dataset) == 2 and all(map(_is_array, dataset)):
+        dataset, ids = examples_of(tuple(dataset), ids=ids)
     if isinstance(dataset, Examples):
-        return ArraySource.of(dataset, network, device)
+        return ArraySource.of(dataset, network, device), ids
     loader = dataset if isinstance(dataset, DataLoader) else None
     if loader is not None:
         _refuse_own_order(loader)
@@ -93,7 +88,7 @@ def source_of(
         )
     if len(dataset) == 0:
         raise ValueError("dataset: found no examples; pass at least one")
-    return TorchSource(dataset, loader, device, inputs_key, labels_key)
+    return TorchSource(dataset, loader, device, inputs_key, labels_key), ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +98,7 @@ class ArraySource:
     inputs: Any
     labels_N: Tensor
     convert: Callable[[Any], Tensor]
+    examples: Examples
 
     @classmethod
     def of(cls, examples: Examples, network: nn.Module, device: torch.device) -> "ArraySource":
@@ -111,23 +107,24 @@ class ArraySource:
             raise ValueError(
                 f"dataset: found no {'labels' if len(examples) else 'examples'}; pass examples with their labels"
             )
-        labels_N = torch.as_tensor(np.asarray(examples.labels))
+        labels_N = torch.tensor(np.asarray(examples.labels))
         if not labels_N.is_floating_point() and bool((labels_N < 0).any()):
             row = int((labels_N < 0).nonzero()[0, 0])
             raise ValueError(f"dataset: the label of example {row} is not known; leave such examples out")
-        inputs = examples.inputs
+        inputs: Any = examples.inputs
+        inputs = inputs.numbers() if isinstance(inputs, FrameRows) else inputs
         in_memory = isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and not isinstance(inputs, np.memmap))
         if in_memory and inputs.nbytes <= memory_budget():
-            inputs, convert = on_device(network, inputs, device)
+            inputs, convert = on_device(network, deepcopy(inputs), device)  # the caller may change theirs
         else:
             convert = conversion_of(network, inputs, device)
-        return cls(inputs, labels_N.to(device), convert)
+        return cls(inputs, labels_N.to(device), convert, examples)
 
     def __len__(self) -> int:
         return len(self.labels_N)
 
     def batches(self, positions: Sequence[Array], seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Rows of the arrays."""
+        """Inputs and labels of each batch of positions, on the device."""
         for some in positions:
             index = torch.from_numpy(some)
             there = index.to(self.labels_N.device, non_blocking=True)
@@ -148,11 +145,17 @@ class TorchSource:
     inputs_key: str | None
     labels_key: str
 
+    @property
+    def examples(self) -> Examples | None:
+        """The tensors of a data set that holds them, as examples."""
+        pair = pair_of(self.dataset)
+        return None if pair is None else Examples(*pair)
+
     def __len__(self) -> int:
         return len(self.dataset)
 
     def batches(self, positions: Sequence[Array], seed: int) -> Iterator[tuple[Any, Tensor]]:
-        """What the collate function makes of the items."""
+        """The same, as the collate function makes them of the items."""
         options: dict[str, Any] = {}
         if self.loader is not None:
             names = ("collate_fn", "num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context")
@@ -189,6 +192,9 @@ class TorchSource:
         raise ValueError(
             f"dataset: expected items (input, label) or dicts, found {type(read).__name__}{count}; wrap the data set"
         )
+
+
+CandidateSource = ArraySource | TorchSource  # examples that can be read by their positions, batch by batch
 
 
 def parts_of(value: Any, rows: slice | Tensor) -> Any:
@@ -228,7 +234,7 @@ def _is_structure(value: Any) -> bool:
 
 def _is_array(value: Any) -> bool:
     """Whether a part of a pair runs over examples: of two items of a data set, neither is."""
-    return (hasattr(value, "shape") and len(value.shape) > 0) or isinstance(value, list)
+    return (hasattr(value, "shape") and len(value.shape) > 0) or isinstance(value, list | Mapping)
 
 
 def _refuse_own_order(loader: "DataLoader[Any]") -> None:
@@ -239,10 +245,18 @@ def _refuse_own_order(loader: "DataLoader[Any]") -> None:
         raise ValueError(
             "dataset: the DataLoader makes no batches (batch_size=None); pass its data set: loader.dataset"
         )
-    sampler = loader.sampler
+    sampler: Any = loader.sampler
     usual = isinstance(sampler, SequentialSampler | DistributedSampler) or (
         isinstance(sampler, RandomSampler) and not sampler.replacement
     )
+    data: Any = loader.dataset
+    count, ranked = len(data), torch.distributed.is_available() and torch.distributed.is_initialized()
+    # Within a process group each rank draws its own part, as candidates come too.
+    if usual and len(sampler) != count and not (ranked and isinstance(sampler, DistributedSampler)):
+        raise ValueError(
+            f"dataset: the {type(sampler).__name__} of the DataLoader draws {len(sampler)} of {count} examples, and all"
+            " would be candidates; pass those that are meant, as torch.utils.data.Subset(dataset, rows)"
+        )
     plain_batches = type(loader.batch_sampler).__module__.startswith("torch.")
     if usual and plain_batches:
         return

@@ -32,11 +32,10 @@ class ForgettingEvents:
         if isinstance(examples, int | np.integer):
             if examples < 1:
                 raise ValueError(f"examples: expected at least one, found {examples}; pass their number or their ids")
-            self.ids, self._position = np.arange(int(examples)), None
-        else:
-            column = as_ids(examples, "examples")
-            self.ids = ids_for(column, len(column), "examples")
-            self._position = {key: place for place, key in enumerate(keys_of(self.ids))}
+            examples = np.arange(int(examples))
+        column = as_ids(examples, "examples")
+        self.ids = ids_for(column, len(column), "examples")
+        self._position = {key: place for place, key in enumerate(keys_of(self.ids))}
         self._events_N = np.zeros(len(self.ids), dtype=np.int64)
         self._right_N = np.zeros(len(self.ids), dtype=bool)
         self._ever_N = np.zeros(len(self.ids), dtype=bool)
@@ -64,14 +63,7 @@ class ForgettingEvents:
         return torch.from_numpy(np.where(self._ever_N, self._events_N, never))
 
     def _places(self, ids: Any) -> Any:
-        if self._position is None:
-            wrong = ids if ids.dtype.kind != "i" else ids[(ids < 0) | (ids >= len(self.ids))]
-            places = ids
-        else:
-            wrong = [key for key in keys_of(ids) if key not in self._position]
-            places = None if wrong else np.array([self._position[key] for key in keys_of(ids)], dtype=np.int64)
-        if len(wrong):
-            raise ValueError(
-                f"ids: {keys_of(as_ids([wrong[0]]))[0]!r} is none of the {len(self.ids)} examples; pass ids of examples"
-            )
-        return places
+        keys = keys_of(ids)
+        if wrong := [key for key in keys if key not in self._position]:
+            raise ValueError(f"ids: {wrong[0]!r} is none of the {len(self.ids)} examples; pass ids of examples")
+        return np.array([self._position[key] for key in keys], dtype=np.int64)

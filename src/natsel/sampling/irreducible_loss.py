@@ -26,11 +26,12 @@ from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
 from natsel.containers import atomically, open_arrays, readable, write_arrays
+from natsel.data.alignment import aligned, index_of, only_counts
 from natsel.data.contents import digests_of, fingerprint_of, is_sampled, kind_of, sample
 from natsel.data.examples import Examples
 from natsel.data.labels import as_numpy
 from natsel.evaluation.joint import marginal_losses
-from natsel.ids import Key, as_ids, ids_for, keys_of
+from natsel.ids import IdArray, Key, as_ids, ids_for, keys_of
 from natsel.models.fingerprints import fingerprint
 from natsel.models.networks.architectures import Network, fresh
 from natsel.models.networks.inputs import as_device
@@ -39,6 +40,7 @@ from natsel.models.networks.training import Training, kept_epoch, train
 from natsel.models.protocol import Progress
 from natsel.options import warn
 from natsel.progress import ProgressBar
+from natsel.sampling.labelled_data import examples_of
 from natsel.seeds import derive
 
 Array = np.ndarray[Any, Any]
@@ -69,7 +71,11 @@ class IrreducibleLoss:
     about: str = ""
 
     def __post_init__(self) -> None:
-        loss_N = as_numpy(self.loss_N).astype(np.float32)  # a copy, which nobody else can change
+        given, index = self.loss_N, index_of(self.loss_N)
+        ids = self.ids if self.ids is not None or index is None or only_counts(index) else index
+        if index is not None and ids is not None:
+            given, _ = aligned(given, ids, "loss_N", listed=True)
+        loss_N = as_numpy(given).astype(np.float32)  # a copy, which nobody else can change
         if loss_N.ndim != 1 or not len(loss_N):
             raise ValueError(f"loss_N: expected one number per point, found shape {loss_N.shape}; pass a vector")
         wrong_N = np.isnan(loss_N) | np.isneginf(loss_N)
@@ -78,7 +84,7 @@ class IrreducibleLoss:
             raise ValueError(f"loss_N: found {loss_N[row]} in row {row}; leave such points out")
         loss_N.flags.writeable = False
         object.__setattr__(self, "loss_N", loss_N)
-        ids = ids_for(self.ids, len(loss_N))
+        ids = ids_for(ids, len(loss_N))
         ids.flags.writeable = False
         object.__setattr__(self, "ids", ids)
 
@@ -92,8 +98,8 @@ class IrreducibleLoss:
     def fit(
         cls,
         network: Network,
-        holdout: Examples,
-        of: Examples,
+        holdout: Any,
+        of: Any,
         *,
         training: Training | None = None,
         seed: int = 0,
@@ -103,9 +109,10 @@ class IrreducibleLoss:
     ) -> Self:
         """Losses of the examples `of` under a network trained on `holdout`, which must be other examples.
 
-        `network`: a module (copied and re-initialised) or a function that makes one. `training`: how it is trained; the
-        epoch of least loss on `of` is kept, whatever `keep` says. `ids` name the points of `of`; without ids they
-        count from 0.
+        `holdout`, `of`: natsel.Examples, (inputs, labels) or a torch data set. `network`: a module (copied and
+        re-initialised) or a function that makes one. `training`: how it is trained; the epoch of least loss on `of` is
+        kept, whatever `keep` says. `ids` name the points of `of`, as the index of a data frame does; else they count
+        from 0.
 
         >>> from natsel.models import mlp
         >>> rows = Examples(np.array([[-1.0], [1.0]] * 20, dtype=np.float32), np.array([0, 1] * 20))
@@ -114,9 +121,8 @@ class IrreducibleLoss:
         >>> int(table.loss_N.argmax())  # class 0 among inputs of class 1
         2
         """
-        labels_N = _class_labels(of, "of")
-        _class_labels(holdout, "holdout")
-        names = ids_for(ids, len(of))
+        of, labels_N, names = _labelled(of, "of", ids)
+        holdout, _, _ = _labelled(holdout, "holdout", None)
         training = _settings(training)
         bar = ProgressBar("irreducible losses") if progress is None else progress
         loss_N, epoch = _scored(network, holdout, of, labels_N, training, seed, device, bar, ("holdout", "of"))
@@ -127,7 +133,7 @@ class IrreducibleLoss:
     def cross_fitted(
         cls,
         network: Network,
-        examples: Examples,
+        examples: Any,
         *,
         folds: int = 2,
         training: Training | None = None,
@@ -145,9 +151,8 @@ class IrreducibleLoss:
         >>> len(IrreducibleLoss.cross_fitted(mlp(1, 2), rows, training=Training(max_epochs=3), device="cpu"))
         40
         """
-        labels_N = _class_labels(examples, "examples")
+        examples, labels_N, names = _labelled(examples, "examples", ids)
         fold_N = class_balanced_folds(labels_N, folds, derive(seed, "folds"))
-        names = ids_for(ids, len(examples))
         training = _settings(training)
         bar = ProgressBar("irreducible losses") if progress is None else progress
         loss_N, kept = np.zeros(len(examples), dtype=np.float32), []
@@ -158,10 +163,7 @@ class IrreducibleLoss:
                 bar(before * total + done, folds * total)
 
             others, of, own_seed = examples[~of_N], examples[of_N], derive(seed, "fold", fold)
-            names_of_both = "examples", "examples"
-            loss_N[of_N], epoch = _scored(
-                network, others, of, labels_N[of_N], training, own_seed, device, told, names_of_both
-            )
+            loss_N[of_N], epoch = _scored(network, others, of, labels_N[of_N], training, own_seed, device, told)
             kept.append(str(epoch + 1))
         about = f"cross-fitted in {folds} folds, epochs {', '.join(kept)} kept, seed {seed}"
         return cls(loss_N, names, examples_fingerprint(examples), about)
@@ -178,6 +180,8 @@ class IrreducibleLoss:
         array([0.6931472], dtype=float32)
         """
         checked_N_K_C = CategoricalSamples(log_probs_N_K_C).log_probs_N_K_C  # refuses what is no log of probabilities
+        labels, _ = aligned(labels, len(checked_N_K_C) if ids is None else ids, listed=True, what="predictions")
+        labels = np.array(as_numpy(labels))  # those of pandas may not be written to, which torch would warn about
         try:
             loss_N = marginal_losses(checked_N_K_C, labels)
         except ValueError as reason:
@@ -192,24 +196,15 @@ class IrreducibleLoss:
         >>> IrreducibleLoss([0.5, 2.0], ids=[7, 9]).at([9, 7])
         tensor([2.0000, 0.5000])
         """
-        asked = as_ids(ids)
-        places_M: Array
-        if asked.dtype.kind == self.ids.dtype.kind == "i":
-            order_N, sorted_N = self._sorted
-            found_M = np.searchsorted(sorted_N, asked).clip(max=len(sorted_N) - 1)
-            places_M, missing_M = order_N[found_M], sorted_N[found_M] != asked
-        else:
-            places = [self._places.get(key, -1) for key in keys_of(asked)]
-            places_M = np.array(places, dtype=np.int64)
-            missing_M = places_M < 0
-        if missing_M.any():
-            count = int(missing_M.sum()) - 1
+        keys = keys_of(as_ids(ids))
+        if missing := [key for key in keys if key not in self._places]:
+            count = len(missing) - 1
             others = f" and {count:,} others" if count > 1 else " and one other" if count else ""
             raise ValueError(
-                f"ids: no irreducible loss is known for {keys_of(asked[missing_M])[0]!r}{others}; ask for points of"
+                f"ids: no irreducible loss is known for {missing[0]!r}{others}; ask for points of"
                 " this table, or make a table of all points"
             )
-        return torch.from_numpy(self.loss_N[places_M])
+        return torch.from_numpy(self.loss_N[[self._places[key] for key in keys]])
 
     def refuse_other(self, of: Examples) -> None:
         """Raise a ValueError where these losses belong to other data than `of`.
@@ -222,12 +217,23 @@ class IrreducibleLoss:
                 "of: these irreducible losses do not say which data they belong to; make them with inputs=, or leave of"
                 " out"
             )
-        if len(of) != len(self) or examples_fingerprint(of) != self.fingerprint:
+        if len(of) != len(self) or not examples_fingerprint(of).startswith(self.fingerprint):
             raise ValueError(
                 f"of: these irreducible losses belong to {len(self):,} other examples"
                 f" ({self.about or 'no more is known'}), found {len(of):,}; use the inputs and labels that they were"
                 " made of, or make them again"
             )
+
+    def are_of(self, examples: Examples | None, some_labels: Any = None) -> bool:
+        """Whether as many examples are those that the losses belong to, as far as the table tells.
+
+        Rows of another type or shape (bytes that were made numbers) are known by 64 labels. Where rows cannot be read,
+        `examples` are None, and the labels of `sample(N)` are given.
+        """
+        known = self.fingerprint.split(":")
+        found = ["", "", _short(some_labels)] if examples is None else examples_fingerprint(examples).split(":")
+        part = 2 if len(known) > 1 and known[1] != found[1] else 0
+        return known[part] in ("", found[part]) or (examples is None and part == 0)
 
     def save(self, path: str | Path) -> None:
         """Write the table to `.safetensors`, or to `.parquet` (extra `parquet`) with columns id and irreducible_loss.
@@ -265,11 +271,6 @@ class IrreducibleLoss:
         return found
 
     @cached_property
-    def _sorted(self) -> tuple[Array, Array]:
-        order_N = np.argsort(self.ids, kind="stable")
-        return order_N, self.ids[order_N]
-
-    @cached_property
     def _places(self) -> dict[Key, int]:
         return {key: place for place, key in enumerate(keys_of(self.ids))}
 
@@ -277,21 +278,27 @@ class IrreducibleLoss:
 def examples_fingerprint(examples: Examples) -> str:
     """A short name for inputs and labels: the same for the same data, in every process.
 
-    Of inputs that somebody else's code has to read (a torch data set), 64 rows stand for all.
+    It has three parts: all; the kind of a row; 64 labels. Of inputs that somebody else's code has to read (a torch data
+    set), 64 rows stand for all.
 
     >>> one, other = (Examples(np.eye(2), np.array(labels)) for labels in ([0, 1], [1, 1]))
     >>> examples_fingerprint(one) == examples_fingerprint(one), examples_fingerprint(one) == examples_fingerprint(other)
     (True, False)
     """
-    inputs = examples.inputs
-    if is_sampled(inputs) and len(inputs):
+    inputs, sampled = examples.inputs, is_sampled(examples.inputs)
+    if sampled and len(inputs):
         known: Any = len(inputs), kind_of(inputs), digests_of(inputs, sample(len(inputs))).astype("<i8").tobytes().hex()
     else:
         known = fingerprint_of(inputs)
     labels = None if examples.labels is None else np.asarray(examples.labels)
     if labels is not None:
         labels = labels.astype("<f8" if labels.dtype.kind == "f" else "<i8")
-    return fingerprint(_KIND, known, labels, bytes_of_digest=16)
+    whole, kind = fingerprint(_KIND, known, labels, bytes_of_digest=16), kind_of(inputs) if len(inputs) else ""
+    return f"{whole}:{_short((kind, sampled))}:{_short(None if labels is None else labels[sample(len(labels))])}"
+
+
+def _short(part: Any) -> str:
+    return fingerprint(_KIND, part, bytes_of_digest=8)
 
 
 def class_balanced_folds(labels_N: Array, folds: int, seed: int = 0) -> Array:
@@ -333,9 +340,11 @@ def _settings(training: Training | None) -> Training:
     return replace(training or DEFAULT_TRAINING, keep="least-loss", validation_draws=0)
 
 
-def _class_labels(examples: Examples, name: str) -> Array:
-    if not isinstance(examples, Examples):
-        raise ValueError(f"{name}: expected natsel.Examples(inputs, labels), found {type(examples).__name__}")
+def _labelled(dataset: Any, name: str, ids: Any) -> tuple[Examples, Array, IdArray]:
+    """Examples whose labels are known classes, the classes, and the ids."""
+    examples, own = examples_of(dataset, ids=ids)
+    if examples.labels is None and not isinstance(dataset, Examples):
+        raise ValueError(f"{name}: expected natsel.Examples(inputs, labels), found {type(dataset).__name__}")
     if not len(examples) or examples.labels is None:
         raise ValueError(f"{name}: found no {'labels' if len(examples) else 'examples'}; pass labelled examples")
     labels_N = np.asarray(examples.labels)
@@ -346,7 +355,7 @@ def _class_labels(examples: Examples, name: str) -> Array:
     if labels_N.min() < 0:
         row = int((labels_N < 0).argmax())
         raise ValueError(f"{name}: the label of row {row} is not known; leave such points out")
-    return labels_N
+    return examples, labels_N, ids_for(ids if isinstance(dataset, Examples) else own, len(examples))
 
 
 def _scored(
@@ -358,7 +367,7 @@ def _scored(
     seed: int,
     device: torch.device | str | None,
     progress: Progress,
-    arguments: tuple[str, str],
+    arguments: tuple[str, str] = ("examples", "examples"),
 ) -> tuple[Array, int]:
     """The losses of some points under a network trained on others, and the number of the epoch that was kept.
 
@@ -400,7 +409,7 @@ def _warn_of_seen(others: Examples, of: Examples) -> None:
 
 def _read_safetensors(path: Path) -> tuple[Any, Any, dict[str, str]]:
     arrays = open_arrays(path)
-    _refuse_other_file(path, arrays.texts.get("natsel_kind"), arrays.texts.get("natsel_format"))
+    _refuse_other_file(path, arrays.texts)
     if not {"loss_N", "ids"} <= arrays.shapes.keys():
         raise ValueError(f"path: {path} holds {arrays} and should hold loss_N and ids; write it again")
     ids = arrays.read("ids").numpy()
@@ -424,7 +433,7 @@ def _read_parquet(path: Path) -> tuple[Any, Any, dict[str, str]]:
     with readable(path), path.open("rb") as stream:
         table = parquet.read_table(stream)
     texts = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    _refuse_other_file(path, texts.get("natsel_kind"), texts.get("natsel_format"))
+    _refuse_other_file(path, texts)
     if not {"id", "irreducible_loss"} <= set(table.column_names):
         raise ValueError(f"path: {path} should hold the columns id and irreducible_loss; write it again")
     return table["irreducible_loss"].to_numpy(), table["id"].to_pylist(), texts
@@ -441,7 +450,8 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _refuse_other_file(path: Path, kind: str | None, version: str | None) -> None:
+def _refuse_other_file(path: Path, texts: dict[str, str]) -> None:
+    kind, version = texts.get("natsel_kind"), texts.get("natsel_format")
     if kind != _KIND:
         raise ValueError(
             f"path: {path} holds {kind or 'no irreducible losses'}; name a file that IrreducibleLoss.save wrote"

@@ -34,8 +34,9 @@ from natsel.provenance import versions
 from natsel.sampling import example_scores
 from natsel.sampling.forgetting import ForgettingEvents
 from natsel.sampling.irreducible_loss import examples_fingerprint
+from natsel.sampling.labelled_data import examples_of
 from natsel.sampling.network_runs import looks_at_training, network_for
-from natsel.sampling.pruning import Pruning, examples_of
+from natsel.sampling.pruning import Pruning
 from natsel.seeds import derive
 
 Positions = np.ndarray[Any, Any]
@@ -75,6 +76,8 @@ def prune(
     method: str = "el2n",
     keep: float = 0.5,
     *,
+    labels: Any = None,
+    ids: Any = None,
     network: Network | str | None = None,
     training: Training | None = None,
     runs: int = 3,
@@ -87,7 +90,8 @@ def prune(
 ) -> Pruning:
     """Score labelled examples and keep the share `keep` of them.
 
-    `dataset`: `natsel.Examples`, (inputs, labels), or anything a pool takes. `method`: el2n, el2n-squared, grand,
+    `dataset`: `natsel.Examples`, (inputs, labels), or anything a pool takes, with `labels` and `ids` as a pool takes
+    them: a column of a table by its name, or one for each example. `method`: el2n, el2n-squared, grand,
     grand-last-layer, forgetting, loss, entropy, margin, input-norm or random; or a method of the grid that scores
     single points, such as bald, for which the networks of all runs are the draws of one belief. `network`: a module
     (re-initialised), a function that makes one, or its name in recipes; trained `runs` times with `training`.
@@ -98,7 +102,7 @@ def prune(
     >>> prune((inputs, [0, 1, 1, 1]), keep=0.25, at_epoch=2, runs=2, device="cpu")
     Pruning(1 of 4 examples kept by el2n)
     """
-    examples, ids = examples_of(dataset)
+    examples, ids = examples_of(dataset, labels=labels, ids=ids)
     count, labels_N = len(examples), examples.labels
     n_kept(keep, count)
     if not isinstance(runs, int | np.integer) or runs < 1:
@@ -140,7 +144,7 @@ def n_kept(keep: float, count: int) -> int:
     >>> n_kept(0.29, 100), n_kept(1 - 0.9, 10)
     (29, 1)
     """
-    if not 0 < keep <= 1:
+    if not isinstance(keep, int | float | np.number) or not 0 < keep <= 1:
         raise ValueError(f"keep: expected a share above 0 and up to 1, found {keep}; 0.5 keeps half")
     kept = math.floor(keep * count + 1e-9)
     if kept == 0:

@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 
 from natsel.containers import open_arrays, readable, write_arrays
+from natsel.data.as_table import Tabular
 from natsel.data.examples import Examples
 from natsel.ids import IdArray, as_ids, keys_of
 from natsel.sampling.irreducible_loss import examples_fingerprint
+from natsel.sampling.labelled_data import examples_of
 
 _FORMAT = "1"
 _COLUMNS = ("score_N", "score_R_N", "positions_n", "labels_N", "predicted_N")
 
 
 @dataclass(frozen=True, eq=False)
-class Pruning:
-    """The examples that were kept of N, and the scores that decided.
+class Pruning(Tabular):
+    """The examples that were kept of N, and the scores that decided; as a table the rows of `hardest`.
 
     `positions_n`: positions of the kept examples, those that are kept first at the front; `ids` are their ids.
     `score_N`: mean over runs; `score_R_N`: one row per run. `labels_N`, `predicted_N`: labels, and what the networks
@@ -29,9 +31,9 @@ class Pruning:
     the data.
 
     >>> import natsel
-    >>> found = natsel.prune((np.diag([1.0, 3.0, 2.0]), [0, 1, 0]), "input-norm", keep=0.7)
-    >>> found.ids.tolist(), found.examples.labels.tolist()
-    ([1, 2], [1, 0])
+    >>> found = natsel.prune((np.diag([1.0, 3.0, 2.0]), [0, 1, 0]), "input-norm", keep=0.7, ids=["a", "b", "c"])
+    >>> found.ids.tolist(), found.examples.labels.tolist(), found.to_frame()["kept"].tolist()
+    (['b', 'c'], [1, 0], [True, True, False])
     """
 
     method: str
@@ -65,6 +67,14 @@ class Pruning:
             raise ValueError("examples: a file holds no data; read it with Pruning.load(path, of=the data set)")
         return self.data[self.positions_n]
 
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return "rank", "id", "score", "label", "predicted", "kept"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All examples, the highest scores first."""
+        return self.hardest()
+
     def hardest(self, k: int | None = None) -> list[dict[str, Any]]:
         """The k examples with the highest scores, kept or not, as rows: rank, id, score, label, predicted, kept.
 
@@ -72,16 +82,14 @@ class Pruning:
         >>> natsel.prune((np.diag([1.0, 3.0]), [0, 1]), "input-norm").hardest(1)[0]["id"]
         1
         """
-        order_N = np.argsort(-self.score_N.numpy(), kind="stable")
-        return self._rows(order_N if k is None else order_N[: _checked_count(k)])
+        return self._rows(np.argsort(-self.score_N.numpy(), kind="stable"), k)
 
     def likely_label_errors(self, k: int | None = None) -> list[dict[str, Any]]:
         """The hardest examples whose label is not what the networks predict together, as rows: look at these first."""
         if self.labels_N is None or self.predicted_N is None:
             raise ValueError(f"method: {self.method} asks no network, so nothing was predicted; use el2n or loss")
         order_N = np.argsort(-self.score_N.numpy(), kind="stable")
-        order_N = order_N[(self.labels_N != self.predicted_N)[order_N]]
-        return self._rows(order_N if k is None else order_N[: _checked_count(k)])
+        return self._rows(order_N[(self.labels_N != self.predicted_N)[order_N]], k)
 
     def save(self, path: str | Path) -> None:
         """Write all but the data to `.safetensors` or `.npz`.
@@ -121,12 +129,14 @@ class Pruning:
             data = None
         if of is not None:
             data = examples_of(of)[0]
-            if examples_fingerprint(data) != told["provenance"].get("data"):
+            if not examples_fingerprint(data).startswith(told["provenance"].get("data") or "no data"):
                 raise ValueError(f"of: these are not the examples that {path} was made from; pass the same ones")
         return cls(**told, **arrays, data=data)
 
-    def _rows(self, positions_n: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
-        ids, kept = keys_of(self.all_ids[positions_n]), set(self.positions_n.tolist())
+    def _rows(self, positions_n: np.ndarray[Any, Any], k: int | None) -> list[dict[str, Any]]:
+        if k is not None and (not isinstance(k, int | np.integer) or k < 1):
+            raise ValueError(f"k: expected a whole number from 1 on, found {k!r}; 20 is usual")
+        ids, kept = keys_of(self.all_ids[positions_n[:k]]), set(self.positions_n.tolist())
         return [
             {
                 "rank": rank,
@@ -136,7 +146,7 @@ class Pruning:
                 "predicted": self._class_at(self.predicted_N, place),
                 "kept": place in kept,
             }
-            for rank, (id, place) in enumerate(zip(ids, positions_n.tolist(), strict=True), start=1)
+            for rank, (id, place) in enumerate(zip(ids, positions_n[:k].tolist(), strict=True), start=1)
         ]
 
     def _class_at(self, column_N: np.ndarray[Any, Any] | None, place: int) -> int | str | None:
@@ -144,24 +154,3 @@ class Pruning:
             return None
         number = int(column_N[place])
         return self.classes[number] if 0 <= number < len(self.classes) else number
-
-
-def examples_of(dataset: Any) -> tuple[Examples, Any]:
-    """A data set as examples, and its ids (None where it has none): examples, (inputs, labels), or what pools take.
-
-    >>> len(examples_of((np.zeros((3, 2)), [0, 1, 1]))[0])
-    3
-    """
-    from natsel.data.any_source import examples_from
-
-    if isinstance(dataset, tuple) and len(dataset) == 2:
-        return Examples(*dataset), None
-    source = examples_from(dataset)
-    examples = dataset if isinstance(dataset, Examples) else Examples(source.inputs, source.labels, source.classes)
-    return examples, source.ids
-
-
-def _checked_count(k: int) -> int:
-    if not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(f"k: expected a whole number from 1 on, found {k!r}; 20 is usual")
-    return int(k)

@@ -31,19 +31,20 @@ class RecordedPass:
         parts: list[nn.Module],
     ) -> None:
         self.inputs, self.labels = inputs.clone(), labels.clone()
+        self.parts, self.modes = parts, [part.training for part in parts]
         self.graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(self.graph):
                 self.result = scoring.unseeded(network, self.inputs, self.labels, feature_layer, parts)
-        except RuntimeError as refusal:
+        except (RuntimeError, ValueError) as refusal:
             reason = str(refusal).strip().splitlines()[0]
             raise ValueError(
                 f"cuda_graph: the pass over candidates cannot be recorded ({reason}); leave it out"
             ) from refusal
 
     def fits(self, inputs: Tensor, labels: Tensor) -> bool:
-        """Whether candidates are as those that were recorded; the last ones of an epoch may be fewer."""
-        return all(
+        """Whether candidates and modes are as those that were recorded; the last ones of an epoch may be fewer."""
+        return self.modes == [part.training for part in self.parts] and all(
             one.shape == own.shape and one.dtype == own.dtype
             for one, own in ((inputs, self.inputs), (labels, self.labels))
         )

@@ -2,8 +2,9 @@
 
     loss_n = −ln p(y_n | x_n, θ)                             no gradients; float32, or float64 where the network is
 
-In mode "train" batch norm takes its statistics over all candidates, and so the pass is never cut into chunks; in mode
-"eval" it takes the running ones. Weights, gradients, modes, buffers (running statistics, vectors of spectral norm) and
+In mode "train" batch norm takes its statistics over all candidates, and so the pass is never cut into chunks; parts
+whose mode differs from that of the network, such as frozen batch norm, stay in it. In mode "eval" it takes the running
+ones. Weights, gradients, modes, buffers (running statistics, vectors of spectral norm) and
 the random numbers that training draws next stay what they were. Dropout draws from a seed of its own: the masks of the
 next training step would otherwise be those of the pass.
 docs/theory/training-selection.md, 6; Mindermann et al. 2022.
@@ -21,6 +22,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from natsel.models.networks.architectures import seeded
+from natsel.models.networks.inputs import shapes_explained
 from natsel.options import check_options
 from natsel.sampling.candidates import parts_of
 
@@ -116,7 +118,8 @@ class ScoringPass:
             layer = network.get_submodule(feature_layer)
             hook = layer.register_forward_pre_hook(lambda _, given: features.append(given[0].detach()))
         found = []
-        with torch.no_grad(), hook, self._modes(parts), self._autocast(labels.device):
+        explained = shapes_explained(network, inputs) if isinstance(inputs, Tensor) else nullcontext()
+        with torch.no_grad(), hook, self._modes(parts), self._autocast(labels.device), explained:
             for start in range(0, count, size):
                 some = inputs if size >= count else parts_of(inputs, slice(start, start + size))
                 found.append(_logits(network(**some) if isinstance(some, Mapping) else network(some)))
@@ -155,26 +158,27 @@ class ScoringPass:
     @contextmanager
     def _modes(self, parts: list[nn.Module]) -> Iterator[None]:
         """A block in which parts are in their modes; then modes and buffers are what they were."""
-        training = self.mode == "train"
-        changed = []
+        training, before = self.mode == "train", [part.training for part in parts]
+        if training and not before[0]:
+            parts[0].train()  # as a training step will; what is frozen by then stays so
         for part in parts:
-            wanted = training and (self.dropout or not isinstance(part, _DropoutNd))
-            if part.training != wanted:
-                part.training = wanted
-                changed.append(part)
+            if part.training and not (training and (self.dropout or not isinstance(part, _DropoutNd))):
+                part.training = False
         silenced, kept = [], []
         for part in parts if training and not self.update_statistics else ():
             if isinstance(part, _BatchNorm):
-                if part.track_running_stats and part.running_mean is not None:
+                if part.training and part.track_running_stats and part.running_mean is not None:
                     part.track_running_stats = False  # it then takes those of the batch, and keeps none: no copy needed
                     silenced.append(part)
             elif part._buffers:
-                kept += [(part, name, one, one._version, one.clone()) for name, one in _buffers(part)]
+                own = {name: one for name, one in part._buffers.items() if one is not None}
+                kept += [(part, name, one, one._version, one.clone()) for name, one in own.items()]
         try:
             yield
         finally:
-            for part in changed:
-                part.training = not part.training
+            for part, mode in zip(parts, before, strict=True):
+                if part.training != mode:
+                    part.training = mode
             for part in silenced:
                 part.track_running_stats = True
             for part, name, one, version, copy in kept:
@@ -232,7 +236,3 @@ def _logits(outputs: Any) -> Any:
     if isinstance(outputs, Mapping) and "logits" in outputs:
         return outputs["logits"]
     return outputs if isinstance(outputs, Tensor) else getattr(outputs, "logits", outputs)
-
-
-def _buffers(part: nn.Module) -> list[tuple[str, Tensor]]:
-    return [(name, one) for name, one in part._buffers.items() if one is not None]

@@ -13,8 +13,9 @@ docs/theory/training-selection.md, 2, 5 and 6; Mindermann et al. 2022.
 
 import copy
 import math
+import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -30,17 +31,25 @@ from natsel.beliefs.example_losses import ExampleLosses
 from natsel.capabilities import Picks
 from natsel.choose.methods import METHODS, Method, resolve
 from natsel.choose.select import select
+from natsel.data.alignment import aligned, index_of
+from natsel.data.contents import sample
 from natsel.data.examples import Examples
 from natsel.data.labels import Array, as_numpy
 from natsel.ids import IdArray, are_among, ids_for, keys_of
 from natsel.models.last_layer.readout import last_linear
 from natsel.models.networks.augmentation import Augmentation
 from natsel.objectives import Context, read_and_warn
-from natsel.sampling.candidates import epoch_batches, n_candidates, n_selected, parts_of, source_of
+from natsel.sampling.candidates import CandidateSource, epoch_batches, n_candidates, n_selected, parts_of, source_of
 from natsel.sampling.irreducible_loss import IrreducibleLoss
 from natsel.sampling.recorded_pass import RecordedPass
 from natsel.sampling.scoring_pass import ExampleLoss, PassResult, ScoringPass
 from natsel.seeds import derive
+
+_OTHER_WORDS = {
+    "batch_size": "it is called batch",
+    "labels": "pass (inputs, labels), or labels_key=, the column of a table",
+    "shuffle": "every epoch has an order of its own, by the seed",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,19 +97,11 @@ class SelectionCounts:
     selected_by_mask: Mapping[str, int] = field(default_factory=dict)
     """Of the selected examples, how many are noisy, irrelevant, … by the masks that are known."""
     candidates_by_mask: Mapping[str, int] = field(default_factory=dict)
+    candidates_correct: int | None = 0
 
     def plus(self, other: "SelectionCounts") -> "SelectionCounts":
         """Both together, in the epoch of the first."""
-        return SelectionCounts(
-            self.epoch,
-            self.batches + other.batches,
-            self.candidates + other.candidates,
-            self.selected + other.selected,
-            self.not_finite + other.not_finite,
-            None if self.correct is None or other.correct is None else self.correct + other.correct,
-            _summed(self.selected_by_mask, other.selected_by_mask),
-            _summed(self.candidates_by_mask, other.candidates_by_mask),
-        )
+        return replace(self, **{key: _sum(one, vars(other)[key]) for key, one in vars(self).items() if key != "epoch"})
 
 
 class _Choice(NamedTuple):
@@ -146,19 +147,22 @@ class _NetworkCopy(NamedTuple):
             pairs.append(([own[row] for row in rows], [others[row] for row in rows]))
         return cls(copied, list(copied.modules()), pairs)
 
-    def update(self) -> None:
-        """Take over the weights and buffers of the network, many in one launch."""
+    def update(self, parts: list[nn.Module]) -> None:
+        """Take over the weights and buffers of the network, many in one launch, and the modes of its parts."""
+        for part, other in zip(self.parts, parts, strict=True):
+            part.training = other.training
         with torch.no_grad():
             for own, others in self.pairs:
                 torch._foreach_copy_(own, others)
 
 
 class _Needs(NamedTuple):
-    """What a method reads besides losses."""
+    """What a method reads besides losses, and whether its picks have weights."""
 
     labels: bool
     logits: bool
     features: bool
+    weights: bool = False
 
 
 class SelectiveLoader:
@@ -186,22 +190,10 @@ class SelectiveLoader:
 
     One iteration runs to the end of the epoch, from where the last one stopped.
 
-    >>> import natsel
-    >>> from natsel.models import Training, mlp
-    >>> digits, network = natsel.data.load("digits").train, mlp(64, 10)
-    >>> held_out, train = digits[:400], digits[400:]
-    >>> quick = Training(max_epochs=2)
-    >>> table = natsel.IrreducibleLoss.fit(mlp(64, 10), held_out, of=train, training=quick, device="cpu")
-    >>> loader = SelectiveLoader(train, network, irreducible_loss=table, keep=0.1, batch=32)
-    >>> optimiser = torch.optim.AdamW(network.parameters())
-    >>> for epoch in range(2):
-    ...     for inputs, labels, weights in loader:
-    ...         loss_B = nn.functional.cross_entropy(network(inputs), labels, reduction="none")
-    ...         optimiser.zero_grad()
-    ...         (weights * loss_B).mean().backward()
-    ...         optimiser.step()
-    >>> loader.diagnostics.candidates == len(train), loader.diagnostics.batches == len(loader)
-    (True, True)
+    >>> inputs, labels = torch.eye(20), torch.arange(20) % 2
+    >>> loader = SelectiveLoader((inputs, labels), nn.Linear(20, 2), irreducible_loss=[0.5] * 20, keep=0.2, batch=2)
+    >>> [len(weights) for inputs, labels, weights in loader], loader.diagnostics.candidates
+    ([2, 2], 20)
     """
 
     def __init__(
@@ -233,7 +225,11 @@ class SelectiveLoader:
         rank: int | None = None,
         world: int | None = None,
         device: torch.device | str | None = None,
+        **others: Any,
     ) -> None:
+        for name in others:
+            told = _OTHER_WORDS.get(name, "how data are read is said by a DataLoader, passed as dataset")
+            raise ValueError(f"{name}: SelectiveLoader has no such option; {told}")
         _check_sizes(keep, batch, seed, draws, uniform_after)
         keep, batch, seed = float(keep), int(batch), int(seed)  # numbers of NumPy would not go into a file of a state
         draws, uniform_after = (None if one is None else int(one) for one in (draws, uniform_after))
@@ -260,7 +256,7 @@ class SelectiveLoader:
         self.drop_last = isinstance(dataset, DataLoader) and dataset.drop_last if drop_last is None else bool(drop_last)
         self.n_candidates = n_candidates(batch, keep)
         """How many candidates a batch is selected from."""
-        self._source = source_of(dataset, self.model, self.device, inputs_key, labels_key)
+        self._source, names = source_of(dataset, self.model, self.device, inputs_key, labels_key, ids)
         if len(self._source) < self.world:
             raise ValueError(f"world: {len(self._source)} examples cannot be shared by {self.world} ranks; use fewer")
         if len(self) == 0:
@@ -268,9 +264,10 @@ class SelectiveLoader:
                 f"drop_last: {len(self._source) // self.world} examples are fewer than the {self.n_candidates}"
                 " candidates of a batch, so that no batch would be left; leave it out, or use a smaller batch"
             )
-        self.ids = ids_for(ids, len(self._source))
-        self._masks = _masks(masks, dataset, len(self._source))
-        self._irreducible_N = _irreducible(irreducible_loss, self.ids, dataset, named=ids is not None)
+        self.ids = ids_for(names, len(self._source))
+        self._masks = _masks(masks, dataset, self.ids)
+        self._irreducible_N = _irreducible(irreducible_loss, self.ids, self._source, named=names is not None)
+        self._look_at_sizes()
         self._name = method if isinstance(method, str) else method.name  # as the user has it, in errors
         knows = self._irreducible_N is not None
         tried = min(self.n_candidates, len(self._source) // self.world)  # a tiny share asks for more than there are
@@ -285,6 +282,7 @@ class SelectiveLoader:
         self._copy: _NetworkCopy | None = None
         self._recorded: RecordedPass | None = None
         self._passes = 0  # in this iteration
+        self._gaps: list[float] | None = []  # by epoch: how much more often the selected were predicted right
         self._stream: torch.cuda.Stream | None = None
 
     def __len__(self) -> int:
@@ -346,15 +344,17 @@ class SelectiveLoader:
         }
 
     def __iter__(self) -> Iterator[SelectedBatch]:
-        if self._ahead is not None and self._chosen is None:  # an iteration was left, whose reader is gone
-            self._chosen = self._choose(self._ahead)
-        self._ahead = None
+        current, self._ahead = self._ahead, None  # where an iteration was left: what it read and scored already
+        ahead = current is not None
+        if current is not None and self._chosen is None:
+            self._chosen = self._choose(current)
         if self._batch == 0:
             self._counts = self._no_counts()
         # Parts may have been replaced since.
         self._parts, self._copy, self._recorded, self._passes = list(self.model.modules()), None, None, 0
-        reader = self._candidates()
-        current = next(reader, None)
+        reader = self._candidates(self._batch + ahead)
+        if current is None:
+            current = next(reader, None)
         if current is not None and self._chosen is None:
             current = self._scored(current)
         while current is not None:
@@ -367,6 +367,7 @@ class SelectiveLoader:
             self._batch += 1
             if self._batch == len(self):
                 self._epoch, self._batch = self._epoch + 1, 0
+                self._warn_of_turn()
             yield self._selected(current, choice)
             if self.lag:
                 current = self._ahead
@@ -374,10 +375,9 @@ class SelectiveLoader:
                 current = next(reader, None)
                 current = None if current is None else self._scored(current)
 
-    def _candidates(self) -> Iterator[_ScoredCandidates]:
-        """The candidates of the epoch from the next batch on."""
-        epoch, first = self._epoch, self._batch
-        size = len(self._source), self.n_candidates
+    def _candidates(self, first: int) -> Iterator[_ScoredCandidates]:
+        """The candidates of the epoch from a batch on."""
+        epoch, size = self._epoch, (len(self._source), self.n_candidates)
         batches = epoch_batches(*size, self.seed, epoch, self.rank, self.world)[first : len(self)]
         read = self._source.batches(batches, derive(self.seed, "workers", epoch, self.rank))
         for number, (positions_N, (inputs, labels)) in enumerate(zip(batches, read, strict=True), first):
@@ -409,7 +409,7 @@ class SelectiveLoader:
             self._copy = _NetworkCopy.of(self.model)
             self._stream = self._stream or torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         assert self._stream is not None
-        self._copy.update()
+        self._copy.update(self._parts)
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             scored = self._passed(candidates, self._copy.network, self._copy.parts)
@@ -427,7 +427,10 @@ class SelectiveLoader:
             result = self._one_pass(network, inputs, labels, seed, parts)
         else:
             result = self.scoring.draws(network, inputs, labels, [derive(seed, i) for i in range(self.draws)], parts)
-            _refuse_equal_draws(result.log_probs_N_K_C, parts)
+            dropped = [one.p for one in parts if isinstance(one, _DropoutNd) and one.training == parts[0].training]
+            table_N_K_C = result.log_probs_N_K_C
+            if table_N_K_C is not None and not any(dropped) and bool((table_N_K_C == table_N_K_C[:, :1]).all()):
+                raise ValueError("draws: all passes predict the same; use a network with dropout, or leave draws out")
         if result.logits_N_C is not None and labels.ndim == 1 and not labels.is_floating_point():
             correct_N = (result.logits_N_C.argmax(1) == labels).to("cpu", non_blocking=True)
         if not self._needs.logits:
@@ -488,7 +491,12 @@ class SelectiveLoader:
         warnings: tuple[str, ...] = ()
         if count < len(positions_N):
             rows_n = finite_N.nonzero()[0]
-            _refuse_fewer(count, wanted, self.ids[positions_N[~finite_N]], candidates)
+            if count < wanted:
+                raise ValueError(
+                    f"loss: only {count} of {len(positions_N)} candidates have a finite loss, and {wanted} are wanted"
+                    f" (epoch {candidates.epoch}, batch {candidates.number}; not finite:"
+                    f" {_named(self.ids[positions_N[~finite_N]])}); look for a diverged network"
+                )
             belief, known_N = belief[rows_n], None if known_N is None else known_N[rows_n]
             warnings = (f"losses: {len(positions_N) - count} of {len(positions_N)} are not finite and were left out",)
         seed = derive(self.seed, "select", candidates.epoch, candidates.number, self.rank)
@@ -514,6 +522,7 @@ class SelectiveLoader:
             None if correct_N is None else int(correct_N.numpy()[rows_B].sum()),
             {name: int(mask_N[taken_B].sum()) for name, mask_N in self._masks.items()},
             {name: int(mask_N[positions_N].sum()) for name, mask_N in self._masks.items()},
+            None if correct_N is None else int(correct_N.sum()),
         )
 
     def _selected(self, candidates: _ScoredCandidates, choice: _Choice) -> SelectedBatch:
@@ -530,6 +539,37 @@ class SelectiveLoader:
             scores=torch.from_numpy(choice.scores_B),
             warnings=tuple(choice.warnings),
         )
+
+    def _look_at_sizes(self) -> None:
+        """Refuse candidates that batch norm cannot score; warn of what may not be meant."""
+        *parts, last = self.model.modules()
+        each, size, mode = len(self._source) // self.world, self.n_candidates, self.model.training
+        # Of pictures the pixels of one are enough, and statistics of all ranks together are those of another layer.
+        norm = any(isinstance(part, nn.BatchNorm1d) and part.training == mode for part in (*parts, last))
+        alone = 1 in (size, each) or (each % size == 1 and not self.drop_last)
+        if alone and norm and self.scoring.mode == "train":
+            raise ValueError(
+                f"drop_last: {each} examples in batches of {size} candidates leave one alone, of which batch norm has"
+                " no statistics; pass drop_last=True, another batch=, or mode='eval'"
+            )
+        if self.batch > each:
+            warnings.warn(f"batch: found {self.batch}, and all {each} examples make one batch; lower it", stacklevel=3)
+        if isinstance(last, nn.Softmax) and self.scoring.loss is None:
+            warnings.warn("model: ends in Softmax, and cross-entropy takes logits; leave Softmax out", stacklevel=3)
+
+    def _warn_of_turn(self) -> None:
+        """Warn, once, where the labels that are selected are those that the network does not come to predict."""
+        now, gaps = self._counts, self._gaps
+        if self._irreducible_N is None or gaps is None or now.correct is None or now.candidates_correct is None:
+            return
+        gaps.append(now.correct / now.selected - now.candidates_correct / now.candidates)
+        if sum(gap > 0.1 for gap in gaps) > 1 and sum(gaps[-2:]) < 0:  # one epoch of few examples tells little
+            self._gaps = None
+            warnings.warn(
+                f"epoch {now.epoch}: the selected examples are predicted right less often than the candidates, after"
+                " they had been more often, and may be wrong labels; stop here, or use uniform_after=",
+                stacklevel=3,
+            )
 
     def _no_counts(self) -> SelectionCounts:
         zeros = dict.fromkeys(self._masks, 0)
@@ -572,40 +612,42 @@ def _place(rank: int | None, world: int | None) -> tuple[int, int]:
     return found
 
 
-def _masks(masks: Mapping[str, Any] | None, dataset: Any, count: int) -> dict[str, Array]:
-    """Truth values over examples: those that came with them, and those given."""
+def _masks(masks: Mapping[str, Any] | None, dataset: Any, ids: IdArray) -> dict[str, Array]:
+    """Truth values over examples: those that came with them, and those given; copies, which nobody else can change."""
     own = dataset.masks if isinstance(dataset, Examples) else {}
-    found = {name: mask_N for name, mask_N in own.items() if mask_N.dtype == bool and mask_N.ndim == 1}
+    found = {name: mask_N.copy() for name, mask_N in own.items() if mask_N.dtype == bool and mask_N.ndim == 1}
     for name, mask in (masks or {}).items():
-        mask_N = as_numpy(mask)
-        if mask_N.dtype != bool or mask_N.shape != (count,):
+        mask_N = as_numpy(_in_order(mask, ids, f"masks: {name!r}"))
+        if mask_N.dtype != bool or mask_N.shape != ids.shape:
             raise ValueError(
-                f"masks: {name!r} should hold True or False for each of {count} examples, found {mask_N.dtype} of shape"
-                f" {mask_N.shape}"
+                f"masks: {name!r} should hold True or False for each of {len(ids)} examples, found {mask_N.dtype} of"
+                f" shape {mask_N.shape}"
             )
-        found[name] = mask_N
+        found[name] = mask_N.copy()
     return found
 
 
-def _irreducible(given: Any, ids: IdArray, dataset: Any, named: bool) -> Array | None:
+def _in_order(column: Any, ids: IdArray, name: str) -> Any:
+    """A column of pandas in the order of the ids, anything else as it is."""
+    return column if index_of(column) is None else aligned(column, ids, name, listed=True, what="examples")[0]
+
+
+def _irreducible(given: Any, ids: IdArray, source: CandidateSource, named: bool) -> Array | None:
     """One irreducible loss per example in float64; missing ones are refused.
 
-    `named`: whether the user gave ids. Without them the first row of the data would get the first loss of a table, also
-    where the data are another part of those that the table was made of.
+    `named`: whether examples have ids of their own. Without them the first row of the data would get the first loss of
+    a table, also where the data are another part of those that the table was made of.
     """
     if given is None:
         return None
+    if isinstance(given, IrreducibleLoss | Mapping) and not named and len(given) > len(ids):
+        raise ValueError(
+            f"irreducible_loss: the table holds {len(given)} examples, found {len(ids)}; say by ids= which of the table"
+            " these are, or make a table of these"
+        )
     if isinstance(given, IrreducibleLoss):
-        if isinstance(dataset, Examples) and given.fingerprint and not named and len(given) != len(dataset):
-            raise ValueError(
-                f"irreducible_loss: the table holds {len(given)} examples, found {len(dataset)}; say by ids= which of"
-                " the table these are"
-            )
-        if isinstance(dataset, Examples) and given.fingerprint and len(given) == len(dataset):
-            try:
-                given.refuse_other(dataset)
-            except ValueError as reason:
-                raise ValueError(f"irreducible_loss: {str(reason).removeprefix('of: ')}") from None
+        if len(given) == len(ids) and _belongs(given, ids, source, named):
+            return np.array(given.loss_N, dtype=np.float64)
         there = are_among(ids, given.ids)
         loss_N = np.full(len(ids), np.nan)
         loss_N[there] = given.at(ids[there]).numpy()
@@ -615,7 +657,7 @@ def _irreducible(given: Any, ids: IdArray, dataset: Any, named: bool) -> Array |
             dtype=np.float64,
         )
     else:
-        loss_N = as_numpy(given)
+        loss_N = as_numpy(_in_order(given, ids, "irreducible_loss"))
         if loss_N.dtype.kind not in "biuf":
             raise ValueError(
                 f"irreducible_loss: expected numbers, found {loss_N.dtype}; pass one loss per example, or a table"
@@ -628,15 +670,35 @@ def _irreducible(given: Any, ids: IdArray, dataset: Any, named: bool) -> Array |
         )
     absent = np.isnan(loss_N)
     if absent.any():
-        raise ValueError(f"irreducible_loss: none is known for {_named(ids[absent])}; make one for each example")
+        raise ValueError(f"irreducible_loss: none is known for {_named(ids[absent])}; make one for each, or pass ids=")
     return loss_N.copy()
+
+
+def _belongs(table: IrreducibleLoss, ids: IdArray, source: CandidateSource, named: bool) -> bool:
+    """Whether the losses of as many examples are in the order of these rows; those of other rows are refused."""
+    rows, order_N = source.examples, np.arange(len(ids))
+    if rows is not None:
+        if named:
+            place_of = {key: place for place, key in enumerate(keys_of(ids))}
+            order_N = np.array([place_of.get(key, -1) for key in keys_of(table.ids)])
+        same = order_N.min() < 0 or table.are_of(rows if (order_N[1:] > order_N[:-1]).all() else rows[order_N])
+    elif not (same := named):
+        with torch.random.fork_rng(devices=[]):  # else 64 labels tell; a data set may draw
+            labels = next(source.batches([sample(len(ids))], 0))[1].cpu().numpy()
+        same = labels.ndim > 1 or labels.dtype.kind not in "iu" or table.are_of(None, labels.astype("<i8"))
+    if not same:
+        raise ValueError(
+            f"irreducible_loss: these irreducible losses belong to {len(table)} other examples, or to these in another"
+            f" order ({table.about or 'no more is known'}); say by ids= which these are, or make a table of these"
+        )
+    return not named and rows is not None and bool(table.fingerprint)
 
 
 def _needs_of(
     method: Method, name: str, knows_irreducible: bool, n_rows: int, k: int, draws: int | None = None
 ) -> _Needs:
     """What a method reads, found by trying it on made-up candidates; refused where it cannot select from any."""
-    found, reason = _tried(method, knows_irreducible, n_rows, k, draws)
+    found, reason = tried_on_candidates(method, knows_irreducible, n_rows, k, draws)
     if found is not None:
         return found
     if draws is not None:
@@ -644,7 +706,7 @@ def _needs_of(
             f"method: {name} cannot select from draws of predictions ({reason}); leave draws out, or use bald, entropy,"
             " conditional-entropy or loss-minus-entropy"
         )
-    if not knows_irreducible and _tried(method, True, n_rows, k)[0] is not None:
+    if not knows_irreducible and tried_on_candidates(method, True, n_rows, k)[0] is not None:
         raise ValueError(
             f"irreducible_loss: {name} needs one per example; pass natsel.IrreducibleLoss.fit(…), or use method='loss'"
         )
@@ -654,9 +716,10 @@ def _needs_of(
     )
 
 
-def _tried(
+def tried_on_candidates(
     method: Method, knows_irreducible: bool, n_rows: int, k: int, draws: int | None = None
 ) -> tuple[_Needs | None, str]:
+    """What a method needs to select k of some made-up candidates, else why it cannot."""
     generator, reason = torch.Generator().manual_seed(0), ""
     loss_N, irreducible_N = torch.rand(2, n_rows, generator=generator)
     logits_N_C, features_N_D = torch.randn(2, n_rows, 3, generator=generator)
@@ -673,11 +736,10 @@ def _tried(
             log_probs_N_K_C = torch.randn(n_rows, draws, 3, generator=generator).log_softmax(2)
             belief = IndependentSamples(log_probs_N_K_C)
         try:
-            select(method, belief, k, labels=labels_N if needs.labels else None)
+            found = select(method, belief, k, labels=labels_N if needs.labels else None)
+            return needs._replace(weights=found.weights is not None), ""
         except ValueError as refusal:
             reason = str(refusal)
-        else:
-            return needs, ""
     return None, reason
 
 
@@ -692,28 +754,14 @@ def _last_layer(network: nn.Module, inputs: Any, device: torch.device) -> str:
     return found
 
 
-def _refuse_equal_draws(log_probs_N_K_C: Tensor | None, parts: list[nn.Module]) -> None:
-    """Raise a ValueError where nothing in a network is random, so that all passes say the same."""
-    if log_probs_N_K_C is None or any(isinstance(part, _DropoutNd) and part.p > 0 for part in parts):
-        return
-    if bool((log_probs_N_K_C == log_probs_N_K_C[:, :1]).all()):
-        raise ValueError("draws: all passes predict the same; use a network with dropout, or leave draws out")
-
-
-def _refuse_fewer(count: int, wanted: int, not_finite: IdArray, candidates: _ScoredCandidates) -> None:
-    if count < wanted:
-        raise ValueError(
-            f"loss: only {count} of {len(candidates.positions_N)} candidates have a finite loss, and {wanted} are"
-            f" wanted (epoch {candidates.epoch}, batch {candidates.number}; not finite: {_named(not_finite)}); look for"
-            " a diverged network"
-        )
-
-
 def _named(ids: IdArray) -> str:
     """A few ids, and how many there are besides."""
     keys = keys_of(ids)
     return ", ".join(map(repr, keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
 
 
-def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+def _sum(one: Any, other: Any) -> Any:
+    """Two counts together, None where one is not known, and counts by name."""
+    if isinstance(one, Mapping):
+        return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+    return None if one is None or other is None else one + other

@@ -1,6 +1,6 @@
 """Top-k search: the k best scores, as if points did not overlap.
 
-    argmax_{|I| = k}  Σ_{i in I} s_i                         ties go to the lower position
+    argmax_{|I| = k}  Σ_{i in I} s_i        ties, also but for rounding, go to the lower position
 
 `torch.topk` promises no order among ties, and ties are common (copies, exhausted scores, the ceiling ln K),
 so it only finds the threshold here; who is taken at the threshold is decided explicitly. Few points are sorted.
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Progress, State, has_ceilings, has_errors
+from natsel.rounding import TIE
 from natsel.search.shortlist import shortlist
 
 _FEW = 4096  # a sort of so many takes less than the dozen operations of a threshold: a tenth, for the 320 of a step
@@ -42,6 +43,20 @@ def stable_top_k(k: int, *keys_N: Tensor) -> Tensor:
     if others_N:
         tied = tied[stable_top_k(missing, *(key_N[tied] for key_N in others_N))]
     return torch.cat([above, tied[:missing]])
+
+
+def level(scores_M: Tensor, k: int) -> Tensor:
+    """Scores of which those are equal that differ by rounding, down to the k-th best: others only seem to be ordered.
+
+    >>> level(torch.tensor([0.5, 0.7, 0.7 + 1e-12], dtype=torch.float64), 2).diff()[1]
+    tensor(0., dtype=torch.float64)
+    """
+    best_B = scores_M.topk(k).values
+    tie = TIE * best_B[0].abs().clamp_max(1)
+    reach_n = (scores_M >= best_B[-1] - tie).nonzero().squeeze(1)
+    falling_n, order_n = scores_M[reach_n].sort(descending=True, stable=True)
+    step_n = (falling_n.diff(prepend=falling_n[:1]) < -tie).cumsum(0)  # one more wherever a score is clearly smaller
+    return scores_M.index_copy(0, reach_n[order_n], falling_n[torch.searchsorted(step_n, step_n)])
 
 
 def allowed_scores(state: State, allowed_N: Tensor, stay: bool = False) -> tuple[Tensor, Tensor]:
@@ -107,12 +122,12 @@ class TopK:
         """Pick the k best; the generator is left alone."""
         if has_ceilings(state):
             check_k(k, int(allowed_N.sum()))
-            positions_M, scores_M = shortlist(state, k, allowed_N)
+            positions_M, scores_M = shortlist(state, k, allowed_N, TIE)
             refuse_nan("scores", scores_M, positions_M)
         else:
             positions_M, scores_M = allowed_scores(state, allowed_N, stay=True)  # k of them come to the CPU
         check_k(k, len(positions_M))
-        chosen_B = stable_top_k(k, scores_M)
+        chosen_B = stable_top_k(k, level(scores_M, k) if k else scores_M)
         scores_B, positions_B = scores_M[chosen_B].cpu(), positions_M[chosen_B].cpu()
         picks = Picks(positions_B, scores_B, total=float(scores_B.sum()))
         if not has_errors(state) or state.exact or not 0 < k < len(positions_M):

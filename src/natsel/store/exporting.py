@@ -13,14 +13,18 @@ from natsel.store import queries
 from natsel.store.checking import whole_until
 from natsel.store.failures import FAILURES, explaining
 from natsel.store.history import Label, Run
+from natsel.store.state import RunState
 
 Row = dict[str, Any]
 COLUMNS = ("run", "id", "value", "class", "who", "at", "ask", "superseded")
 
 
 def label_rows(database: sqlite3.Connection) -> list[Row]:
-    """Every label of every run in the order told; those that a later one of the same id replaced are superseded."""
-    return [row for run in queries.runs(database) for row in rows_of(run, queries.labels(database, run.run, 0))]
+    """Every label of every run in the order told; all of an id but the one that counts are superseded."""
+    runs = queries.runs(database)
+    return [
+        row for one in runs for row in rows_of(one, queries.labels(database, one.run), queries.state(database, one))
+    ]
 
 
 def salvage(journal: str | Path, path: str | Path) -> int:
@@ -82,24 +86,27 @@ def _salvaged(path: Path) -> list[Row]:
     ]
 
 
-def rows_of(run: Run | None, labels: Sequence[Label]) -> list[Row]:
-    """Labels of a run as rows, in the order told.
+def rows_of(run: Run | None, labels: Sequence[Label], state: RunState | None = None) -> list[Row]:
+    """Labels of a run as rows, in the order told; without the state of the run the last of an id counts.
 
     >>> [row["superseded"] for row in rows_of(None, [Label(1, 7, 0, "ann", "", 1), Label(2, 7, 1, "bob", "", None)])]
     [True, False]
     """
-    last = {label.id: number for number, label in enumerate(labels)}
+    last = {
+        one.id: number for number, one in enumerate(labels) if state is None or state.counts(one.id, one.value, one.who)
+    }
     classes = () if run is None else run.classes
+    number_of = {name: number for number, name in enumerate(dict.fromkeys(classes))}
     return [
         {
             "run": None if run is None else run.name,
             "id": label.id,
-            "value": label.value,
+            "value": number_of.get(_name(classes, label.value) or "", label.value),
             "class": _name(classes, label.value),
             "who": label.who,
             "at": label.at,
             "ask": label.ask,
-            "superseded": last[label.id] != number,
+            "superseded": last.get(label.id) != number,
         }
         for number, label in enumerate(labels)
     ]

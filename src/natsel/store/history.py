@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from natsel.ids import Key
+from natsel.store.state import ClassNames, Rule, amended
 
 _MAY_CHANGE = ("method", "k", "objective", "search", "candidates", "targets", "validation", "test", "costs")
 
@@ -22,6 +24,7 @@ class Terms:
     config: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     natsel: str = ""
+    rule: Rule | None = field(default=None, compare=False, repr=False)  # what config["resolve"] names, if a function
 
     def differences(self, other: "Terms") -> list[str]:
         """What is not the same in two terms and may not change, a phrase each.
@@ -61,7 +64,7 @@ class Terms:
         return [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
 
     def _decisive(self) -> dict[str, Any]:
-        return {"method": self.method, "k": self.k, "seed": self.seed, **self.config}
+        return {"method": self.method, "k": self.k, "seed": self.seed, "resolve": "last", **self.config}
 
     def _other_data(self, other: "Terms") -> list[str]:
         ours, theirs = self.notes, other.notes
@@ -82,8 +85,8 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Amendment:
-    """What changed about a run: `detail` has the number of `points` that joined, `classes` that were added, or `terms`
-    that are other ones from then on.
+    """What changed about a run: `detail` has the number of `points` that joined, `classes` that were added, what was
+    `renamed`, or `terms` that are other ones from then on.
     """
 
     seq: int
@@ -112,9 +115,14 @@ class Run:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, in the order of their numbers."""
-        added = [name for amendment in self.amendments for name in amendment.detail.get("classes", ())]
-        return (*self.terms.notes.get("classes", ()), *added)
+        """The names of the classes, in the order of their numbers; two that were merged have one name."""
+        return self.names[0]
+
+    @property
+    def names(self) -> ClassNames:
+        """The names of the classes by their numbers, and what former names have become."""
+        begun: ClassNames = (tuple(self.terms.notes.get("classes", ())), {})
+        return reduce(lambda names, one: amended(names[0], names[1], one.detail), self.amendments, begun)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from natsel.store.failures import explaining
 from natsel.store.history import Ask, Label, Round, Run, Stop, Terms
 from natsel.store.opening import MEMORY, connect
 from natsel.store.points import Points, joining
-from natsel.store.state import RunState
+from natsel.store.state import Rule, RunState
 
 
 class Journal:
@@ -106,12 +106,12 @@ class Journal:
                 new = joining(held, points, self.path)
                 if len(new):
                     writing.points(database, known.run, new, len(held), who)
-            classes = [one for one in terms.notes.get("classes", ()) if one not in known.classes]
+            classes = [one for one in terms.notes.get("classes", ()) if not any(one in names for names in known.names)]
             changes = before.changes(terms)
             for detail in ({"classes": classes} if classes else None, {"terms": changes} if changes else None):
                 if detail:
                     writing.amendment(database, known.run, detail, who)
-        return self.replay(name)
+        return self.replay(name, resolve=terms.rule)
 
     def add_classes(self, state: RunState, names: Sequence[str], who: str = "") -> None:
         """Record classes that turned up late; those that are known already are left out."""
@@ -120,25 +120,35 @@ class Journal:
             if new:
                 writing.amendment(database, state.run, {"classes": new}, who)
 
+    def rename_class(self, state: RunState, old: str, new: str, who: str = "") -> None:
+        """Record that a class has another name, or that it is part of the class that has this name already."""
+        with self._writing(state) as database:
+            if old not in state.classes and state.renamed.get(old) != new:
+                raise ValueError(
+                    f"old: there is no class {old!r}; the classes are {', '.join(dict.fromkeys(state.classes))}"
+                )
+            if old in state.classes and old != new:
+                writing.amendment(database, state.run, {"renamed": {old: new}}, who)
+
     def points(self, run: int) -> Points:
         """The points that a run is about, in the order in which they joined."""
         with self._reading() as database:
             return queries.points(database, run)
 
-    def replay(self, run: int | str = "main", until: int | None = None) -> RunState:
-        """The state of a run as all its entries, or those up to `until`, make it."""
+    def replay(self, run: int | str = "main", until: int | None = None, *, resolve: Rule | None = None) -> RunState:
+        """The state of a run as all its entries, or those up to `until`, make it. `resolve` is its rule where that is a
+        function of the user's: without it the label told last counts.
+        """
         with self._reading() as database:
             known = next((one for one in queries.runs(database) if run in (one.run, one.name)), None)
             if known is None:
                 raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
-            state = RunState(known.run, classes=tuple(known.terms.notes.get("classes", ())))
-            _follow(database, state, until)
-        return state
+            return queries.state(database, known, until, resolve)
 
     def catch_up(self, state: RunState) -> None:
         """Take in what was committed since, by anybody."""
         with self._reading() as database:
-            _follow(database, state)
+            state.fold(queries.changes(database, state.run, state.seq))
 
     def ask(self, state: RunState, ask: Ask, *, limit: int | None = None) -> int | None:
         """Hand out a batch and return its number; None, and nothing written, if somebody took one of its ids first.
@@ -165,17 +175,18 @@ class Journal:
         """Write labels, and ids that got none, in one go. `digests` are of the inputs that the labels are for.
 
         What the same person has told already is not written again, so that a caller who does not know whether it was
-        acknowledged may simply repeat it. `only_new` leaves out ids that have any label.
+        acknowledged may simply repeat it. `only_new` leaves out ids that anybody has labelled.
         An id with a label is not skipped.
         """
         values_by_id = dict(zip(ids, values, strict=True))
         with self._writing(state) as database:
             if only_new:
-                known = {id for id in values_by_id if id in state.values}
+                known = {id for id in values_by_id if id in state.votes}
             else:
-                agreed = [id for id, value in values_by_id.items() if state.values.get(id) == value]
-                before = queries.last_labels(database, state.run, agreed, who)
-                known = {id for id in agreed if before.get(id) == values_by_id[id]}
+                votes = {id: state.votes_with(id, value, who) for id, value in values_by_id.items()}
+                known = {id for id, one in votes.items() if one == state.votes.get(id)}
+                known = {id for id in known if id in state.values or id in state.disputed}
+                known = {id for id in known if state.counting(votes[id]) == state.values.get(id)}
             new = {id: value for id, value in values_by_id.items() if id not in known}
             writing.labels(database, state, new, who, dict(zip(ids, digests or (), strict=False)))
             aside = [id for id in skipped if id not in state.values and id not in values_by_id]
@@ -190,9 +201,9 @@ class Journal:
             writing.marks(database, state, "skip", ids, who)
 
     def release(self, state: RunState, ids: Sequence[Key], who: str = "") -> None:
-        """Hand outstanding ids back, so that they may be asked for again."""
+        """Hand outstanding ids back, so that they may be asked for again; disputed ones may be, too."""
         with self._writing(state) as database:
-            strangers = [id for id in ids if id not in state.outstanding]
+            strangers = [id for id in ids if id not in state.outstanding and id not in state.disputed]
             if strangers:
                 raise ValueError(f"ids: {strangers[0]} is not outstanding; only ids asked for can be released")
             writing.marks(database, state, "release", ids, who)
@@ -327,7 +338,7 @@ class Journal:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 if state is not None:
-                    _follow(self._connection, state)
+                    state.fold(queries.changes(self._connection, state.run, state.seq))
                 yield self._connection
                 seals.seal(self._connection)
                 self._connection.execute("COMMIT")
@@ -341,10 +352,3 @@ class Journal:
             raise ValueError(f"store: {self.path} was closed; open it again")
         if os.getpid() != self._process:  # SQLite's locks do not survive a fork
             raise ValueError(f"store: {self.path} was opened before this process was forked; open it again here")
-
-
-def _follow(database: sqlite3.Connection, state: RunState, until: int | None = None) -> None:
-    """Bring a state up to date with what happened to its run, up to an entry where one is named."""
-    added = queries.classes_added(database, state.run, state.seq, until)
-    state.classes += tuple(name for name in added if name not in state.classes)
-    state.fold(queries.changes(database, state.run, state.seq, until))

@@ -3,12 +3,12 @@
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from natsel.ids import Key
 from natsel.store.history import Acquisition, Amendment, Ask, Label, Round, Run, Stop, Terms
 from natsel.store.points import Points, unpacked
-from natsel.store.state import Change
+from natsel.store.state import RULES, Change, Rule, RunState
 
 _CHANGES = """
 SELECT seq, kind, id, value, ask, who FROM (
@@ -21,12 +21,14 @@ SELECT seq, kind, id, value, ask, who FROM (
     UNION ALL
     SELECT e.seq, e.kind, m.step, m.id, NULL, NULL, e.who FROM entries e JOIN marks m USING (seq)
         WHERE e.run = :run AND e.seq > :since AND e.seq <= :until
+    UNION ALL
+    SELECT seq, 'amend', 0, 0, detail, NULL, '' FROM amendments WHERE run = :run AND seq > :since AND seq <= :until
 ) ORDER BY seq, step
 """
 
 
 def changes(database: sqlite3.Connection, run: int, since: int, until: int | None = None) -> Iterator[Change]:
-    """What happened to ids after entry `since`, in order."""
+    """What happened to ids and classes after entry `since`, in order."""
     limit = (1 << 63) - 1 if until is None else until
     yield from (Change(*row) for row in database.execute(_CHANGES, {"run": run, "since": since, "until": limit}))
 
@@ -61,13 +63,12 @@ def amendments(database: sqlite3.Connection) -> dict[int, list[Amendment]]:
     return found
 
 
-def classes_added(database: sqlite3.Connection, run: int, since: int, until: int | None = None) -> list[str]:
-    """The names of classes that were added after entry `since`, in order."""
-    limit = (1 << 63) - 1 if until is None else until
-    rows = database.execute(
-        "SELECT detail FROM amendments WHERE run = ? AND seq > ? AND seq <= ? ORDER BY seq", (run, since, limit)
-    )
-    return [name for (detail,) in rows for name in json.loads(detail).get("classes", ())]
+def state(database: sqlite3.Connection, run: Run, until: int | None = None, resolve: Rule | None = None) -> RunState:
+    """The state of a run; a rule that is a function has to be passed."""
+    rule = resolve or RULES.get(run.terms.config.get("resolve", "last"), RULES["last"])
+    found = RunState(run.run, classes=tuple(run.terms.notes.get("classes", ())), resolve=rule)
+    found.fold(changes(database, run.run, 0, until))
+    return found
 
 
 def points(database: sqlite3.Connection, run: int) -> Points:
@@ -86,17 +87,7 @@ def run_named(database: sqlite3.Connection, name: str) -> Run | None:
     return next((run for run in runs(database) if run.name == name), None)
 
 
-def last_labels(database: sqlite3.Connection, run: int, ids: Iterable[Key], who: str) -> dict[Key, int | float]:
-    """What one person last told about some ids."""
-    query = (
-        "SELECT l.value FROM labels l JOIN entries e USING (seq) WHERE l.id = ? AND e.run = ? AND e.who = ?"
-        " ORDER BY l.seq DESC LIMIT 1"
-    )
-    found = ((id, database.execute(query, (id, run, who)).fetchone()) for id in ids)
-    return {id: row[0] for id, row in found if row is not None}
-
-
-def labels(database: sqlite3.Connection, run: int, since: int) -> list[Label]:
+def labels(database: sqlite3.Connection, run: int, since: int = 0) -> list[Label]:
     """Every label told after entry `since`."""
     rows = database.execute(
         "SELECT e.seq, l.id, l.value, e.who, e.at, l.ask FROM entries e JOIN labels l USING (seq)"

@@ -4,8 +4,7 @@
     texts      word counts under a dropout network
     pictures   a frozen network that has seen many pictures, under a small one that learns
 
-Labels are in a column with a usual name, else in the last one. Real numbers, and whole numbers of many values, are a
-regression. It is a start: all of it can be changed.
+Real numbers, and whole numbers of many values or below −1, are a regression. It is a start: all of it can be changed.
 """
 
 import os
@@ -17,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-_LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "species", "outcome", "answer")
 _MANY = 20
 """Whole numbers of more different values than this are numbers, not classes."""
 _WORDS = 3
@@ -40,12 +38,14 @@ class _Found:
     rarest: int = 0
 
 
-def new_recipe(data: str | Path, file: str | Path, labels: str | None = None) -> str:
-    """The text of a recipe for a file or folder of data; `file` is where it will lie, `labels` where the labels are."""
+def new_recipe(
+    data: str | Path, file: str | Path, labels: str | None = None, inputs: str | Sequence[str] | None = None
+) -> str:
+    """The text of a recipe for data; `file` is where it will lie, `labels` and `inputs` are columns of a table."""
     place = Path(data)
     if not place.exists():
         raise ValueError(f"data: there is no file or folder {place}; check the name")
-    found = _look_at(place, labels)
+    found = _look_at(place, labels, [inputs] if isinstance(inputs, str) else inputs)
     name = Path(file).stem
     shown = Path(os.path.relpath(place.resolve(), Path(file).resolve().parent)).as_posix()
     pool = found.rows - max(1, round(0.2 * found.rows))
@@ -80,70 +80,69 @@ def new_recipe(data: str | Path, file: str | Path, labels: str | None = None) ->
     if found.left_out:
         parts.append(f"# Columns of texts are left out: {', '.join(found.left_out)}. To use them, make a pipeline in a")
         parts.append('# module beside this file and name it: kind = "python:my_module.make_model".')
-        parts.append(f"inputs = [{', '.join(map(_text, found.inputs))}]")
-    elif found.inputs:
-        parts.append(f"inputs = {_text(found.inputs[0])}")
+    parts += [f"inputs = [{', '.join(map(_text, found.inputs))}]"] if found.inputs else []
     parts += [] if found.classes else ["regression = true"]
     parts += ["size = [160, 160]    # height and width that pictures are brought to"] if found.kind == "folder" else []
     parts += ['test = 0.2          # the share held out to be judged by; or a file, test = "test.csv"', ""]
     return "\n".join([*parts, *_model(found)]) + "\n"
 
 
-def _look_at(place: Path, labels: str | None) -> _Found:
+def _look_at(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _Found:
     from natsel.experiments.running.data_source import kind_of, known_rows, with_class_names
 
-    if place.suffix in (".csv", ".tsv", ".parquet"):
-        return _look_at_table(place, labels)
+    if place.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        return _look_at_table(place, labels, inputs)
     from natsel.data import read_examples
 
-    examples = read_examples(place, labels=labels)
+    examples = read_examples(place, labels=labels, inputs=inputs[0] if inputs else None)
     if examples.labels is None:
         raise ValueError(f"labels: found none in {place}; say where they are with --labels")
-    examples = with_class_names(examples)
+    examples = with_class_names(examples, bool((np.asarray(examples.labels) < -1).any()))
     answers = np.asarray(examples.labels)[known_rows(examples)]
     kind = "folder" if place.is_dir() else kind_of(examples.inputs)
     classes, rarest = _classes(answers)
-    return _Found(kind, len(answers), classes, labels or "", rarest=rarest)
+    return _Found(kind, len(answers), classes, labels or "", tuple(inputs or ()), rarest=rarest)
 
 
-def _look_at_table(place: Path, labels: str | None) -> _Found:
-    from natsel.data.tables import holds_categories, read_csv, read_parquet
+def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _Found:
+    from natsel.data.tables import holds_categories, labels_of, read_csv, read_parquet, require_names
 
-    columns = (read_parquet(place) if place.suffix == ".parquet" else read_csv(place)).columns
+    columns = (read_parquet(place) if place.suffix.lower() == ".parquet" else read_csv(place)).columns
     if len(columns) < 2:
         raise ValueError(f"data: {place.name} has {len(columns)} columns; inputs and labels are needed")
-    if labels is not None and labels not in columns:
-        raise ValueError(f"labels: {place.name} has no column {labels!r}; there are {', '.join(columns)}")
-    usual = {name.lower(): name for name in reversed(list(columns))}
-    answer = labels or next((usual[name] for name in _LABELS if name in usual), list(columns)[-1])
-    column = columns[answer]
+    if labels is None or labels not in columns:
+        wrong = f"{place.name} has no column {labels!r}" if labels else f"say which column of {place.name} holds them"
+        raise ValueError(f"labels: {wrong}; there are {', '.join(columns)}")
+    require_names(columns, inputs or ())
+    column = columns[labels]
     answers = column.values[~column.gaps_N]
     if column.kind in ("text", "category"):
-        values = [one for one in column.objects().tolist() if one is not None]
+        values = [one for one in labels_of(column, labels, None).tolist() if one is not None]
         answers = np.unique(np.array(values, dtype=str), return_inverse=True)[1] if values else np.zeros(0, dtype=int)
         if len(answers) and answers.max() + 1 > max(_MANY, len(answers) // 3):
             raise ValueError(
-                f"labels: column {answer!r} has {answers.max() + 1} different texts in {len(answers)} rows, which are"
+                f"labels: column {labels!r} has {answers.max() + 1} different texts in {len(answers)} rows, which are"
                 " hardly classes; say which column has the labels with --labels"
             )
     classes, rarest = _classes(np.asarray(answers))
-    rest = [name for name in columns if name != answer]
+    rest = [name for name in columns if name != labels]
     ids = next((name for name in rest if _names_rows(name, columns[name])), "")
-    rest = [name for name in rest if name != ids]
+    rest = [name for name in rest if name not in ("", ids) and (not inputs or name in inputs)]
     sentences = [name for name in rest if _is_sentences(columns[name])]
-    found = {"rows": len(answers), "classes": classes, "labels": answer, "ids": ids, "rarest": rarest}
+    found: Any = {"rows": len(answers), "classes": classes, "labels": labels, "ids": ids, "rarest": rarest}
     if sentences:
-        return _Found("text", inputs=(sentences[0],), left_out=(), **found)  # type: ignore[arg-type]
+        return _Found("text", inputs=(sentences[0],), left_out=(), **found)
     texts = [name for name in rest if columns[name].kind == "text"]
     frames = find_spec("pandas") is not None  # without it, texts beside numbers cannot be read
     words = [name for name in texts if frames and holds_categories(columns[name])]
     dates = [name for name in rest if columns[name].kind in ("category", "date", "duration")]
     kept = [name for name in rest if name in words or name not in (*texts, *dates)]
     if not kept:
-        raise ValueError(f"data: {place.name} has no column of numbers or sentences beside {answer!r}; name the labels")
+        raise ValueError(f"data: {place.name} has no column of numbers or sentences beside {labels!r}; name the labels")
     gaps = bool(words) or any(columns[name].gaps_N.any() for name in kept)
     others = tuple(name for name in rest if name not in kept)
-    return _Found("table", inputs=tuple(kept) if others else (), left_out=others, gaps=gaps, **found)  # type: ignore[arg-type]
+    listed = tuple(kept) if others or inputs or "" in columns else ()
+    return _Found("table", inputs=listed, left_out=others, gaps=gaps, **found)
 
 
 def _classes(answers: Any) -> tuple[int, int]:
@@ -151,7 +150,7 @@ def _classes(answers: Any) -> tuple[int, int]:
     if not len(answers):
         raise ValueError("labels: no row has one; a comparison has to know the answers")
     values, counts = np.unique(answers, return_counts=True)
-    if answers.dtype.kind == "f" and (answers % 1).any():
+    if answers.dtype.kind in "if" and ((answers % 1).any() or answers.min() < -1):
         return 0, 0
     return (0, 0) if answers.dtype.kind in "iuf" and _many(values, len(answers)) else (len(values), int(counts.min()))
 

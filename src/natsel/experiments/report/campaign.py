@@ -18,7 +18,7 @@ from typing import Any
 from natsel.evaluation.curves import Run as CurvePoints
 from natsel.ids import Key
 from natsel.learning.fitted_model import VALIDATION
-from natsel.learning.run_tables import disagreements_in, mean_gain
+from natsel.learning.run_tables import mean_gain
 from natsel.store import Ask, Journal, Label, Round, Run, Stop
 from natsel.store.state import Asked
 
@@ -48,6 +48,8 @@ class Campaign:
     """All that were told, corrections too."""
     values: Mapping[Key, int | float]
     """The labels that count."""
+    votes: Mapping[Key, Mapping[str, int | float]]
+    """What each person last said of an id, in the order said."""
     outstanding: Mapping[Key, Asked]
     skipped: Sequence[Key]
     stops: Sequence[Stop]
@@ -101,17 +103,14 @@ class Campaign:
         return list(means), list(means.values())
 
     @property
-    def disagreements(self) -> dict[Key, dict[str, int | float]]:
+    def disagreements(self) -> dict[Key, Mapping[str, int | float]]:
         """Ids that people gave different labels, and who last said what."""
-        return disagreements_in(self.labels)
+        return {id: votes for id, votes in self.votes.items() if len({*votes.values()}) > 1}
 
     @property
     def told_twice(self) -> int:
         """How many ids have a label from more than one person."""
-        people: dict[Key, set[str]] = {}
-        for label in self.labels:
-            people.setdefault(label.id, set()).add(label.who)
-        return sum(len(some) > 1 for some in people.values())
+        return sum(len(votes) > 1 for votes in self.votes.values())
 
     @property
     def paces(self) -> list[Pace]:
@@ -162,6 +161,7 @@ def read_campaign(journal: Journal, run: str | None = None) -> Campaign:
         rounds=journal.rounds(chosen.run),
         labels=journal.labels(chosen.run),
         values=dict(state.values),
+        votes=dict(state.votes),
         outstanding=dict(state.outstanding),
         skipped=list(state.skipped),
         stops=journal.stops(chosen.run),
@@ -241,6 +241,7 @@ def described_changes(detail: Mapping[str, Any]) -> list[str]:
     if detail.get("classes"):
         count = len(detail["classes"])
         said.append(f"{'a class' if count == 1 else f'{count} classes'} joined: {', '.join(detail['classes'])}")
+    said += [f"class {old!r} is now {new!r}" for old, new in detail.get("renamed", {}).items()]
     terms = dict(detail.get("terms", {}))
     if "method" in terms:  # a method is its objective and its search
         terms = {name: value for name, value in terms.items() if name not in ("objective", "search")}

@@ -89,6 +89,7 @@ def _header(campaign: Campaign) -> str:
         "a batch": f"{terms.k:,}",
         "model": str(terms.notes.get("model", "–")),
         "begun": _time(run.created),
+        **{f"{name} given": str(terms.notes[name]) for name in ("labels", "answers") if name in terms.notes},
     }
     facts = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in found.items())
     said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
@@ -250,7 +251,7 @@ def _state(campaign: Campaign, id: Key) -> str:
         return ""
     if id in campaign.outstanding:
         return "outstanding"
-    return "skipped" if id in set(campaign.skipped) else "released"
+    return "skipped" if id in set(campaign.skipped) else "disputed" if id in campaign.disagreements else "released"
 
 
 def _people(campaign: Campaign) -> str:
@@ -294,9 +295,12 @@ def _disagreements(campaign: Campaign) -> str:
     twice, found = campaign.told_twice, campaign.disagreements
     if not twice:
         return ""
+    rule = campaign.run.terms.config.get("resolve", "last")
+    rules = {"last": "The label told last counts.", "majority": "The majority counts, and no label where votes tie."}
+    own = f"The run goes by the function {escape(rule)}, which no journal holds: here the label told last counts."
     words = (
         f"<p>Labels from more than one person: {_counted(twice, 'id')}, and people agree on {twice - len(found):,} of"
-        " them. The label told last counts.</p>"
+        f" them. {rules.get(rule, own)}</p>"
     )
     if not found:
         return words
@@ -306,7 +310,7 @@ def _disagreements(campaign: Campaign) -> str:
             "; ".join(
                 f"{escape(_name(who))}: <b>{escape(campaign.label_name(value))}</b>" for who, value in said.items()
             ),
-            escape(campaign.label_name(campaign.values.get(id))),
+            escape(campaign.label_name(campaign.values.get(id))) or "open",
         ]
         for id, said in list(found.items())[:_IDS]
     ]
@@ -329,11 +333,13 @@ def _balance(campaign: Campaign) -> str:
         rows = [[escape(name), f"{count:,}"] for name, count in zip(names, counts_C.tolist(), strict=True)]
         return f'{words}<div class="card">{table(["label", "count"], rows, "How often labels fall where")}</div>'
     count = max(len(campaign.run.classes), int(max(values)) + 1)
-    counts_C = class_counts(values, count)
-    names = [campaign.label_name(number) for number in range(count)]
+    named = {campaign.label_name(number): number for number in reversed(range(count))}  # merged classes share a name
+    numbers = sorted(named.values())
+    counts_C, count = class_counts(values, count)[numbers], len(numbers)
+    names = [campaign.label_name(number) for number in numbers]
     words = (
         f"<p>{int((counts_C > 0).sum())} of {count} classes have labels. The entropy of the labels is"
-        f" {class_entropy(values, count):.3g}&nbsp;nats, at most ln&nbsp;{count}&nbsp;=&nbsp;{math.log(count):.3g}"
+        f" {class_entropy(values):.3g}&nbsp;nats, at most ln&nbsp;{count}&nbsp;=&nbsp;{math.log(count):.3g}"
         " where all classes have as many. A method that looks for information need not pick classes as often as they"
         " occur.</p>"
     )

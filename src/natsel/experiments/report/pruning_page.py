@@ -40,8 +40,11 @@ def pruning_page(found: Pruning, *, title: str = "Pruning") -> str:
     facts |= {"label and prediction differ": len(errors)} if predicted else {}
     listed = "".join(f"<div><dt>{word}</dt><dd>{count:,}</dd></div>" for word, count in facts.items())
     which = "lowest" if found.provenance.get("easiest") else "highest"
+    first = (
+        f"{len(errors):,} labels are not what the networks predict: look at them before you train. " if errors else ""
+    )
     head = (
-        f'<p class="eyebrow">natsel prune</p><h1>{escape(title)}</h1><p class="headline">{len(found):,} of'
+        f'<p class="eyebrow">natsel prune</p><h1>{escape(title)}</h1><p class="headline">{first}{len(found):,} of'
         f" {len(found.all_ids):,} examples are kept: those with the {which} {escape(found.method)} scores.</p>"
         f'<dl class="facts">{listed}</dl>'
     )

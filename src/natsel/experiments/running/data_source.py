@@ -133,6 +133,8 @@ def with_class_names(examples: "Examples", regression: bool = False) -> "Example
             return examples
         labels = np.where(gap_N, -1, labels).astype(np.int64)  # whole numbers with gaps: a table reads them as reals
     values = np.unique(labels)
+    if values.size and values[0] < -1:
+        raise ValueError(f"labels: found {values[0]}, and classes start at 0; for real numbers say regression = true")
     if values.tolist() != [-1, 1]:  # else −1 is a class, and not unknown
         values = values[values >= 0]
     numbers = {value: number for number, value in enumerate(values.tolist())}
@@ -215,7 +217,7 @@ def _read(recipe: Recipe, key: str, name: str, classes: Any) -> "Examples":
         else:
             options = {"ids": ids} if ids and key == "data.file" else {}
             found = read_examples(
-                place, inputs=inputs, labels=labels or None, classes=names, regression=data.regression, **options
+                place, inputs=inputs, labels=labels or ..., classes=names, regression=data.regression, **options
             )
     except ValueError as reason:
         found_key, _, words = str(reason).partition(": ")

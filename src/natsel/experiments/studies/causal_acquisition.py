@@ -140,7 +140,7 @@ def _task(settings: Mapping[str, Any], trial: int) -> Task:
         propensity_N, kernel, noise = np.asarray(pool.masks["propensity"]), two_arm_kernel(0.7), 1.0
         shown_N, inside_T = inputs_N_D[:, 0], abs(inputs_T_D[:, 0]) < INSIDE
     else:
-        propensity_N = shown_N = Propensity().fit(inputs_N_D)(inputs_N_D)
+        propensity_N = shown_N = Propensity(treatment=-1).fit(inputs_N_D)(inputs_N_D)
         middle_D, spread_D = inputs_N_D[:, :-1].mean(0), inputs_N_D[:, :-1].std(0)
         for part in (inputs_N_D, inputs_T_D):
             part[:, :-1] = (part[:, :-1] - middle_D) / np.where(spread_D > 0, spread_D, 1.0)
@@ -148,7 +148,7 @@ def _task(settings: Mapping[str, Any], trial: int) -> Task:
         outcome_N = outcome_N / scale
         kernel, noise = _fitted(inputs_N_D[start_n], outcome_N[start_n])
     learner = partial(TwoArmProcess, kernel, noise, np.concatenate([inputs_N_D, inputs_T_D]))
-    known = treatment_of(inputs_N_D), outcome_N, propensity_N, data.effect_N, start_n
+    known = treatment_of(inputs_N_D, -1), outcome_N, propensity_N, data.effect_N, start_n
     return Task(learner, inputs_N_D[:, :-1], shown_N, *known, scale, inside_T)
 
 
@@ -203,7 +203,7 @@ def _acquired(settings: Mapping[str, Any], trial: int, name: str, made: Callable
             new = np.asarray(picked.ids, dtype=np.int64)
     later = labelled[len(task.start_n) :]
     points = np.concatenate([task.features_N_D, task.treatment_N[:, None]], 1)[later]
-    found = overlap_of(points, task.propensity_N[later])
+    found = overlap_of(points, task.propensity_N[later], treatment=-1)
     row |= {"counterfactual": found.counterfactual_propensity, "distance": found.distance, "entropy": found.entropy}
     if task.inside_T is not None:
         row["inside"] = pehe(effect_T[task.inside_T], task.effect_T[task.inside_T])

@@ -49,9 +49,9 @@ def _task(settings: Mapping[str, Any], device: str | None, trial: int) -> Task:
     inputs_M_D = np.concatenate([data.pool.inputs, data.test.inputs])
     start_n = np.random.default_rng(derive(seed, "start")).permutation(len(data.pool))[: settings["start"]]
     phi_N, outcome_N = np.asarray(data.pool.masks["phi"]), np.asarray(data.pool.labels)
-    propensity_N = Propensity().fit(data.pool.inputs)(data.pool.inputs)
+    propensity_N = Propensity(treatment=-1).fit(data.pool.inputs)(data.pool.inputs)
     learner = partial(TwoArmNetworks, settings, device, seed, inputs_M_D, data.validation)
-    known = treatment_of(data.pool.inputs), outcome_N, propensity_N, data.effect_N, start_n
+    known = treatment_of(data.pool.inputs, -1), outcome_N, propensity_N, data.effect_N, start_n
     return Task(learner, phi_N[:, None], phi_N, *known)
 
 
@@ -75,7 +75,7 @@ class TwoArmNetworks:
             max_epochs=settings["epochs"], patience=settings["patience"], batch=settings["batch"], keep="least-loss"
         )
         network = tarnet(inputs_M_D.shape[1] - 1, _FEATURES, trunk=trunk)
-        self.model = SLearner(Ensemble(network, settings["members"], training, device))
+        self.model = SLearner(Ensemble(network, settings["members"], training, device), treatment=-1)
         self.seed, self.inputs_M_D, self.validation = seed, inputs_M_D, validation
         self.labelled, self.outcomes = np.empty(0, dtype=np.int64), np.empty(0)
 

@@ -33,7 +33,7 @@ class TwoArmProcess:
     def __init__(self, kernel: Any, noise: float, inputs_M_D: Array) -> None:
         self.kernel, self.noise, self.count = kernel, noise, len(inputs_M_D)
         self.rows = both_arms(inputs_M_D)
-        self.column_M = np.arange(self.count) + self.count * treatment_of(inputs_M_D)  # of the outcome that it shows
+        self.column_M = np.arange(self.count) + self.count * treatment_of(inputs_M_D, -1)  # of what it shows
         self.root = np.empty((0, 2 * self.count))  # L⁻¹ k(labelled, all)
         self.seen = np.empty((0, 2))  # L⁻¹ of the outcomes, and of ones
         self.variance = kernel.diag(self.rows)

@@ -106,7 +106,7 @@ class Isotropic(Precision):
     parts: ClassVar[tuple[str, ...]] = ("scale",)
 
     def __post_init__(self) -> None:
-        scale = in_float64(self.scale)
+        scale = in_float64(self.scale).clone()
         if scale.ndim != 0 or not bool((scale > 0) & scale.isfinite()):
             raise NotPositiveDefinite(
                 f"precision: expected a positive number, found {self.scale}; give the prior precision of a weight"
@@ -146,7 +146,7 @@ class Diagonal(Precision):
     parts: ClassVar[tuple[str, ...]] = ("diagonal_P",)
 
     def __post_init__(self) -> None:
-        diagonal_P = in_float64(self.diagonal_P)
+        diagonal_P = in_float64(self.diagonal_P).clone()
         if diagonal_P.ndim != 1:
             raise ValueError(
                 f"precision: expected one number per weight, found shape {tuple(diagonal_P.shape)}; pass the diagonal"
@@ -316,7 +316,7 @@ class LowRank(Precision):
     parts: ClassVar[tuple[str, ...]] = ("vectors_r_P", "values_r", "scale")
 
     def __post_init__(self) -> None:
-        vectors_r_P, values_r, scale = (in_float64(getattr(self, part)) for part in self.parts)
+        vectors_r_P, values_r, scale = (in_float64(getattr(self, part)).clone() for part in self.parts)
         if vectors_r_P.ndim != 2 or values_r.shape != vectors_r_P.shape[:1]:
             raise ValueError(
                 f"precision: expected a value for each of the vectors, found shapes {tuple(values_r.shape)} and"

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FeatureDensity
 from natsel.beliefs.feature_density import threshold_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.evaluation.temperature import fit_temperature
 from natsel.information.entropies import entropy
 from natsel.models.density.densities import DensityEstimator, FittedDensity, GaussianDensity
@@ -33,6 +33,7 @@ from natsel.models.networks.outputs import Classes
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
+from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 
 # Features of so many bytes are held at a time; a belief holds one density and one row of logits per point.
@@ -60,6 +61,7 @@ class DDU:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
     regression = False
 
     def __init__(
@@ -95,8 +97,8 @@ class DDU:
     def around(
         cls,
         network: nn.Module,
-        labelled: Examples,
-        validation: Examples | None = None,
+        labelled: Any,
+        validation: Any = None,
         features: str | None = None,
         density: DensityEstimator | None = None,
         level: float = 0.99,
@@ -114,16 +116,16 @@ class DDU:
         >>> DDU.around(nn.Linear(3, 2), examples, device="cpu").believe(examples.inputs).log_density_N.shape
         torch.Size([40])
         """
+        labelled, validation = as_labelled(labelled, validation)
         model = cls(copied(only_module(network)), features, density, level, device=device, train=train)
         if train is None:
             model.training = TrainedElsewhere()
         module = only_module(model.network).to(model.device).eval()
         return model._fit_density(module, labelled, validation, progress)
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Train afresh, then fit density, temperature and threshold."""
+        labelled, validation = as_labelled(labelled, validation)
         how = self.training or Training()
         found = trained(self.network, labelled, validation, how, seed=seed, device=self.device, progress=progress)
         if not isinstance(found.outputs, Classes):
@@ -137,7 +139,7 @@ class DDU:
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
         parts = list(self._in_parts(module, inputs, density.log_density, progress))
-        belief = FeatureDensity(
+        belief = FeatureDensity._own(
             torch.cat([log_density_n for log_density_n, _ in parts]),
             torch.cat([logits_n_C for _, logits_n_C in parts]),
             self.temperature,
@@ -180,15 +182,8 @@ class DDU:
         self.warnings = density.warnings
         return self
 
-    def _fit_density(
-        self, module: nn.Module, labelled: Examples, validation: Examples | None, progress: Progress | None
-    ) -> Self:
+    def _fit_density(self, module: nn.Module, labelled: Any, validation: Any, progress: Progress | None) -> Self:
         """Density, temperature and thresholds of a trained network."""
-        if not isinstance(labelled, Examples):
-            found = type(labelled).__name__
-            raise ValueError(f"labelled: expected examples, found {found}; pass natsel.Examples(inputs, labels)")
-        if labelled.labels is None or len(labelled) == 0:
-            raise ValueError(f"labelled: found {len(labelled)} examples without labels; pass the training set")
         labels_T = _hard_labels(labelled).to(self.device)
         features_T_D, logits_T_C = features_and_logits(module, labelled.inputs, self.features, self.device, progress)
         classes = logits_T_C.shape[1]

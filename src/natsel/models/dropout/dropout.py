@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.beliefs.shards import write_shards
 from natsel.data.contents import fingerprint_of
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
 from natsel.models.fingerprints import weights_fingerprint
@@ -43,6 +43,7 @@ from natsel.models.networks.training import (
     trained_module,
 )
 from natsel.models.protocol import Progress
+from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 
 
@@ -64,6 +65,7 @@ class Dropout:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,
@@ -113,16 +115,14 @@ class Dropout:
             model.training = TrainedElsewhere()
         return model._set_fit(only_module(model.network), seed, outputs)
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Train afresh; the seed decides the first weights, the order of the data and the masks of the draws."""
+        labelled, validation = as_labelled(labelled, validation)
         module = fresh_to_train(self.network, self.training, seed, self.device)
         # A network that can have no draws is refused before it is trained. How draws are computed is planned after it:
         # the plan is checked on outputs, and those of first weights may agree by chance.
-        if len(labelled):
-            with evaluating(module), torch.no_grad():
-                plan_of(module, labelled.inputs, seed, self.draws, self.device)
+        with evaluating(module), torch.no_grad():
+            plan_of(module, labelled.inputs, seed, self.draws, self.device)
         found = trained_module(
             module, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )
@@ -193,7 +193,7 @@ class Dropout:
         )
         if classes:
             refuse_one_output(outputs_n_K_C)
-            belief: Belief = CategoricalSamples(outputs_n_K_C, draws_id=name)
+            belief: Belief = CategoricalSamples._own(outputs_n_K_C, draws_id=name)
         else:
             belief = self.outputs.belief(outputs_n_K_C, name)
         return belief if part.start == 0 else belief.with_ids(torch.arange(part.start, part.stop))

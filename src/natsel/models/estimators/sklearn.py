@@ -22,18 +22,22 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, Self
 
 import numpy as np
 import sklearn.base
 import torch
+from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
 from natsel.data.contents import digests_of, kind_of
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.data.frames import FrameRows, by_position, require_columns
 from natsel.memory import chunked
 from natsel.models.estimators.committee import (
@@ -50,13 +54,11 @@ from natsel.models.estimators.renumbered import Renumbered
 from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemble, has_stages, virtual_ensemble
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
-from natsel.models.rows import rows_as_given
+from natsel.models.rows import reads_numbers, rows_as_given
 from natsel.options import Rows
 from natsel.seeds import derive
 
 _FOLDS = 5
-# Up to so many labels may be too few, and so many copies of them would be enough for any estimator.
-_FEW, _COPIES = 1000, 20
 
 
 class Sklearn:
@@ -115,10 +117,31 @@ class Sklearn:
             )
         self._committee: Committee | None = None
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def check_inputs(self, inputs: Any) -> None:
+        """Raise where scikit-learn says of what sees the inputs first that it cannot read them, or votes alone."""
+        first, rows = _first_reader(self.estimator), by_position(inputs)
+        last = self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
+        if _library(last) == "sklearn" and not is_committee(last):
+            self._refuse_votes(last)
+        self.refuse_crash(rows)
+        listed = [names for _, _, names in first.transformers] if isinstance(first, ColumnTransformer) else []
+        for name in (one for names in listed for one in (names if isinstance(names, list | tuple) else [names])):
+            if isinstance(name, str) and not (isinstance(rows, FrameRows) and name in rows.names):
+                raise ValueError(f"inputs: the estimator wants a column {name!r}; pass a data frame that has it")
+        options, library = first.get_params(deep=False), _library(first)
+        own = {"estimators", "transformers", "transformer_list"} & options.keys()
+        own |= {name for name, one in options.items() if isinstance(one, FunctionType)}
+        if library in ("lightgbm", "xgboost"):
+            reads_numbers(first, rows, ["text"], gaps=False)
+        tags = get_tags(first) if library == "sklearn" and not own else None
+        if tags and tags.input_tags.two_d_array and not tags.no_validation:
+            any_words = tags.input_tags.string or tags.input_tags.categorical or _named(first).endswith("Imputer")
+            words = ["text"] if _named(first).startswith("HistGradient") else ["text", "category"]
+            reads_numbers(first, rows, [] if any_words else words, gaps=not tags.input_tags.allow_nan)
+
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Fit afresh; `validation` only serves a regressor's noise and the weights of its members."""
+        labelled, validation = as_labelled(labelled, validation)
         if self.weigh_members and (validation is None or len(validation) == 0):
             raise ValueError(
                 "validation: members are weighed by labels that none of them was fitted to, found none; pass validation"
@@ -188,8 +211,8 @@ class Sklearn:
         log_weights_K: Any = None if weights_K is None else torch.from_numpy(weights_K / weights_K.sum()).log()
         if self.regression:
             variance = torch.full((), self._variance, dtype=torch.float64)
-            return GaussianSamples(predictions, variance, log_weights_K, draws_id=self._draws_id)
-        return CategoricalSamples(predictions, log_weights_K, draws_id=self._draws_id)
+            return GaussianSamples._own(predictions, variance, log_weights_K, draws_id=self._draws_id)
+        return CategoricalSamples._own(predictions, log_weights_K, draws_id=self._draws_id)
 
     def _as_fitted(self, inputs: Any) -> Any:
         """Inputs in the form of those of the fit; refused where they have other columns."""
@@ -212,11 +235,8 @@ class Sklearn:
         if self.members is None:
             fitted = self._fit_one(inputs_N, labels_N, seed)
             committee = committee_of(fitted, None if self.virtual is None else self._virtual)
-            if len(committee) == 1 and not (self.regression or hasattr(fitted, "predict_proba")):
-                raise ValueError(
-                    f"estimator: {_named(self.estimator)} has no predict_proba; pass members=20 for a committee that"
-                    " votes, or wrap it in sklearn.calibration.CalibratedClassifierCV"
-                )
+            if len(committee) == 1:
+                self._refuse_votes(fitted)
             return committee
         members, samples = [], []
         for k in range(self.members):
@@ -226,6 +246,13 @@ class Sklearn:
             if progress is not None:
                 progress(k + 1, self.members)
         return Committee(members, samples=samples)
+
+    def _refuse_votes(self, estimator: Any) -> None:
+        if not (self.regression or self.members or hasattr(estimator, "predict_proba")):
+            raise ValueError(
+                f"estimator: {_named(self.estimator)} has no predict_proba; pass members=20 for a committee that votes,"
+                " or wrap it in sklearn.calibration.CalibratedClassifierCV"
+            )
 
     def _virtual(self, fitted: Any) -> Committee:
         if isinstance(fitted, DummyClassifier):  # the only class so far, of which nothing was boosted
@@ -247,9 +274,15 @@ class Sklearn:
                 with contextlib.suppress(Exception):  # the first reason tells more
                     return Renumbered(present, self.seeded(seed).fit(rows_N, np.searchsorted(present, labels_N)))
             said = " ".join(str(reason).split()) or type(reason).__name__
+            bagging = "use members= in place of a bagging estimator, " if bags(self.estimator) else ""
+            of = (
+                f"an array of {inputs_N.dtype}, shape {np.shape(inputs_N)}"
+                if rows_N is inputs_N
+                else f"a frame {inputs_N!r}"
+            )
             raise ValueError(
                 f"estimator: {_named(self.estimator)} cannot be fitted to these {len(labels_N)} examples ({said});"
-                f" {self._remedy(inputs_N, labels_N, seed)}"
+                f" {bagging}label more, or check what it expects: it was given {of}"
             ) from reason
 
     def refuse_crash(self, inputs_N: Any) -> None:
@@ -269,24 +302,8 @@ class Sklearn:
         names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
         return estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in names})
 
-    def _remedy(self, inputs_N: Any, labels_N: Array, seed: int) -> str:
-        """What to do about a fit that failed. Whether labels are too few is tried out: would copies of them do?"""
-        bagging = "use members= in place of a bagging estimator" if bags(self.estimator) else ""
-        if len(labels_N) <= _FEW:
-            many = np.tile(np.arange(len(labels_N)), _COPIES)
-            rows_M = inputs_N[many].frame if isinstance(inputs_N, FrameRows) else inputs_N[many]
-            with contextlib.suppress(Exception):
-                self.seeded(seed).fit(rows_M, labels_N[many])
-                return f"label more, or {bagging}" if bagging else "label more"
-        if isinstance(inputs_N, FrameRows):
-            kinds = inputs_N.kinds
-            columns = ", ".join(f"{name} ({kind})" for name, kind in list(kinds.items())[:8])
-            remedy = f"it was given a data frame with columns {columns}{', …' if len(kinds) > 8 else ''}: "
-            return remedy + (bagging or "encode or leave out what it cannot read")
-        return f"it was given an array of {inputs_N.dtype}, shape {np.shape(inputs_N)}: check what it expects"
-
     def _held_out(
-        self, committee: Committee, inputs_N: Any, labels_N: Array, validation: Examples | None, seed: int
+        self, committee: Committee, inputs_N: Any, labels_N: Array, validation: Any, seed: int
     ) -> Iterator[Array]:
         """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
         if validation is not None and len(validation):
@@ -304,6 +321,18 @@ class Sklearn:
                 except TooFewTrees:  # fewer labels than in the fit: what there are shows the noise
                     there = committee_of(self._fit_one(inputs_N[rest], labels_N[rest], derive(seed, "fold")))
                 yield labels_N[fold][:, None] - there.means(self._as_fitted(inputs_N[fold]))
+
+
+def _first_reader(estimator: Any) -> Any:
+    """The part that sees the inputs first: the first step of a pipeline, what a search or a wrapper holds."""
+    options = estimator.get_params(deep=False) if _library(estimator) == "sklearn" else {}
+    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [options.get("estimator")]
+    inner = next((step for step in [*steps, options.get("regressor")] if hasattr(step, "get_params")), None)
+    return estimator if inner is None else _first_reader(inner)
+
+
+def _library(estimator: Any) -> str:
+    return type(estimator).__module__.partition(".")[0]
 
 
 def noise_variance(held_out: list[Array], labels_N: Array) -> float:
@@ -337,8 +366,6 @@ def noise_variance(held_out: list[Array], labels_N: Array) -> float:
 
 
 def _labels(examples: Examples, regression: bool) -> Array:
-    if examples.labels is None or len(examples) == 0:
-        raise ValueError(f"labelled: found {len(examples)} examples without labels; label some first")
     labels_N = np.asarray(examples.labels)
     if regression:
         return labels_N.astype(np.float64)

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Backbone:
     name: str
     features: int
     embed: Callable[[Any], Array]
+    packages: tuple[str, ...] = field(default=(), repr=False)  # to be installed where inputs are not in the cache
 
 
 def embed(

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.adapter import ModelAdapter
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
@@ -29,17 +29,16 @@ class ModelOnFeatures(ABC):
     _fitted_head: ModelAdapter | None = None
 
     @abstractmethod
-    def _width(self, labelled: Examples) -> int:
+    def _width(self, labelled: Any) -> int:
         """How many features an input has; the examples are those of a fit that begins."""
 
     @abstractmethod
     def features(self, inputs: Rows, *, progress: Progress | None = None) -> Any:
         """What the head sees of inputs, [N, D] in float32."""
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Make the features of what is new, then fit the head afresh."""
+        labelled, validation = as_labelled(labelled, validation)
         head = make_head(self.head, self._width(labelled), labelled)
 
         def seen(part: Examples) -> Examples:
@@ -117,10 +116,8 @@ def ensemble_head(
     return head
 
 
-def make_head(head: Any, features: int, labelled: Examples) -> ModelAdapter:
+def make_head(head: Any, features: int, labelled: Any) -> ModelAdapter:
     """A model for these features and the labels of these examples, from a head, a model or an estimator."""
-    if labelled.labels is None or len(labelled) == 0:
-        raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
     if isinstance(head, Model) or hasattr(head, "get_params") or not callable(head):
         return ModelAdapter(head)
     numbers = labelled.labels.dtype.kind == "f"

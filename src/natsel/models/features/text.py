@@ -39,6 +39,10 @@ class TextModel(ModelOnFeatures):
         self.head = dropout_head() if head is None else head
         self._vectoriser: Any = None
 
+    def check_inputs(self, inputs: Any) -> None:
+        """Raise where inputs are no list of texts."""
+        _checked(inputs)
+
     def features(self, inputs: Rows, *, progress: Progress | None = None) -> "_Dense":
         """TF-IDF of texts, made dense where rows are asked for."""
         return _Dense(self._vectoriser.transform(_checked(inputs)))

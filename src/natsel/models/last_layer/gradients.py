@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
@@ -34,6 +34,7 @@ from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Progress
+from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 from natsel.seeds import derive
 
@@ -57,6 +58,7 @@ class Gradients:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,
@@ -84,10 +86,9 @@ class Gradients:
         self.epochs: list[Epoch] = []
         self._seed = 0
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Train afresh, then find how sure the weights are."""
+        labelled, validation = as_labelled(labelled, validation)
         how = self.training or Training()
         found = trained(self.network, labelled, validation, how, seed=seed, device=self.device, progress=progress)
         self.epochs = found.epochs
@@ -97,7 +98,7 @@ class Gradients:
     def around(
         cls,
         network: Any,
-        labelled: Examples,
+        labelled: Any,
         labels: Labels = "expected",
         *,
         sketch: int | Sketch | None = 512,
@@ -121,8 +122,7 @@ class Gradients:
         model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank, train=train)
         if train is None:
             model.training = TrainedElsewhere()
-        if labelled.labels is None:
-            raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
+        labelled, _ = as_labelled(labelled)
         module.to(model.device).eval()
         outputs_T_C = predict([module], labelled.inputs, model.device)[:, 0]
         outputs = outputs_of_trained(labelled.labels, outputs_T_C.shape[1], likelihood, outputs_T_C)
@@ -137,7 +137,7 @@ class Gradients:
                 f"labels: found {found}; Gradients(labels='true') takes a label for each input, others none"
             )
         rows_N_R_P = self._rows(module, inputs, self.labels if labels is None else labels, progress)
-        belief = FisherRows(rows_N_R_P, self.precision, draws_id=self._name)
+        belief = FisherRows._own(rows_N_R_P, self.precision, draws_id=self._name)
         belief._set(warnings=self.warnings)
         return belief
 
@@ -145,7 +145,7 @@ class Gradients:
         """What the network predicts at its trained weights."""
         return self._outputs.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
 
-    def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Examples, seed: int) -> Self:
+    def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Any, seed: int) -> Self:
         self._outputs, self._seed = outputs, seed
         parameters = learnable(module)
         self._weights = sum(parameter.numel() for parameter in parameters.values())

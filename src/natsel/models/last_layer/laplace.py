@@ -88,7 +88,7 @@ class LaplaceTorch:
             self.device,
             progress=progress,
         )
-        return FisherRows(rows_N_R_P, self.precision, draws_id=self._name)
+        return FisherRows._own(rows_N_R_P, self.precision, draws_id=self._name)
 
     def _outputs_of_fitted(self) -> Outputs:
         likelihood: Literal["gaussian", "categorical"] = (

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors
 from natsel.beliefs.arrays import as_tensor
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.information.weights.factors import OuterFactors
 from natsel.information.weights.posterior import Posterior, Structure, checked_prior, posterior
 from natsel.information.weights.weight_draws import weight_draws
@@ -29,7 +29,7 @@ from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_train
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.protocol import Model, Progress
-from natsel.models.rows import rows_of
+from natsel.models.rows import reads_numbers, rows_of
 from natsel.options import Rows
 from natsel.seeds import derive
 
@@ -53,6 +53,7 @@ class LastLayer:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,
@@ -77,10 +78,9 @@ class LastLayer:
         self.epochs: list[Epoch] = []
         self._readout: Readout | None = None
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Train afresh, then find how sure the last layer is."""
+        labelled, validation = as_labelled(labelled, validation)
         if hasattr(self.network, "get_params") and not isinstance(self.network, nn.Module | Model):
             return self._fit_estimator(labelled)
         how = self.training or Training()
@@ -94,7 +94,7 @@ class LastLayer:
     def around(
         cls,
         network: Any,
-        labelled: Examples,
+        labelled: Any,
         *,
         prior_precision: float | Literal["evidence"] = "evidence",
         structure: Structure = "full",
@@ -115,6 +115,7 @@ class LastLayer:
         >>> len(model.believe(torch.eye(2)))
         2
         """
+        labelled, _ = as_labelled(labelled)
         module = copied(only_module(network))
         model = cls(module, prior_precision, structure, device=device, rank=rank, train=train)
         if train is None:
@@ -122,8 +123,6 @@ class LastLayer:
         model.module = module.to(model.device).eval()
         readout = readout_of_module(module, labelled.inputs, model.device)
         logits_T_C = readout.logits(readout.features(labelled.inputs))
-        if labelled.labels is None:
-            raise ValueError("labelled: found no labels; pass the examples that the network was trained on")
         outputs = outputs_of_trained(labelled.labels, logits_T_C.shape[1], likelihood, logits_T_C)
         return model._fit_posterior(readout, outputs, labelled.inputs)
 
@@ -192,11 +191,9 @@ class LastLayer:
         bytes_each = 8 * (len(weight_KC_D) * 2 + features_N_D.shape[1])
         return self._outputs.belief(chunked(work, len(features_N_D), bytes_each, features_N_D.device), name)
 
-    def _fit_estimator(self, labelled: Examples) -> Self:
+    def _fit_estimator(self, labelled: Any) -> Self:
         import sklearn.base
 
-        if labelled.labels is None or len(labelled) == 0:
-            raise ValueError(f"labelled: found {len(labelled)} examples without labels; label some first")
         rows_T = rows_of(labelled.inputs)
         fitted = sklearn.base.clone(self.network).fit(rows_T, labelled.labels)
         classes = labelled.n_classes if labelled.labels.dtype.kind in "biu" else None

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh, seeded
 from natsel.models.networks.inputs import as_device, reader_of
@@ -46,6 +46,7 @@ from natsel.models.networks.training import (
     trained_outputs,
 )
 from natsel.models.protocol import Progress
+from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 from natsel.seeds import derive
 
@@ -66,6 +67,7 @@ class Ensemble:
     """
 
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,
@@ -118,10 +120,9 @@ class Ensemble:
         model.outputs = outputs
         return model
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Learn from examples, afresh."""
+        labelled, validation = as_labelled(labelled, validation)
         seeds = [derive(seed, "member", member) for member in range(self.members)]
         modules = [
             fresh_to_train(network, self.training, seed, self.device)
@@ -231,7 +232,7 @@ def worth_stacking(module: nn.Module, device: torch.device) -> bool:
     return size <= 100_000 and not convolves
 
 
-def stacked(modules: list[nn.Module], labelled: Examples) -> Members | None:
+def stacked(modules: list[nn.Module], labelled: Any) -> Members | None:
     """The modules as one, or None where their architecture does not allow that."""
     for module in modules:
         find_input_sizes(module, labelled.inputs)
@@ -258,7 +259,7 @@ def unstack(members: Members, modules: list[nn.Module]) -> None:
         module.eval()
 
 
-def _agrees(members: Members, modules: list[nn.Module], labelled: Examples) -> bool:
+def _agrees(members: Members, modules: list[nn.Module], labelled: Any) -> bool:
     """Whether the stacked modules run, also in training, and say what the modules themselves say."""
     device = next(modules[0].parameters()).device
     if not len(labelled):

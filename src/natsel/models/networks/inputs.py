@@ -169,7 +169,7 @@ def shapes_explained(module: nn.Module, inputs_n: Tensor) -> Iterator[None]:
         yield
     except _FAILURES as reason:
         out_of_memory = isinstance(reason, torch.OutOfMemoryError) or "alloc" in str(reason)  # natsel.memory sees to it
-        if out_of_memory or str(reason).startswith(("inputs:", "network:")):  # a sentence already
+        if out_of_memory or str(reason).startswith(("inputs:", "inputs_key:", "network:")):  # a sentence already
             raise
         said = " ".join(str(reason).split())
         raise ValueError(

@@ -158,7 +158,7 @@ class Numbers(LearnableOutputs):
         if outputs_N_K_C.shape[2] != 1:
             return super().belief(outputs_N_K_C)
         mean_N_K = outputs_N_K_C[..., 0] * self.scale + self.mean
-        return GaussianSamples(mean_N_K, torch.full_like(mean_N_K, self.noise), draws_id=draws_id)
+        return GaussianSamples._own(mean_N_K, torch.full_like(mean_N_K, self.noise), draws_id=draws_id)
 
     def curvature(self, logits_n_C: Tensor) -> Tensor:
         return torch.full_like(logits_n_C.double(), (self.noise / self.scale**2) ** -0.5)
@@ -175,7 +175,7 @@ class TwoClasses(Outputs):
 
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
         log_probs_N_K_C = torch.cat([F.logsigmoid(-outputs_N_K_C), F.logsigmoid(outputs_N_K_C)], 2)
-        return CategoricalSamples(log_probs_N_K_C, draws_id=draws_id)
+        return CategoricalSamples._own(log_probs_N_K_C, draws_id=draws_id)
 
     def curvature(self, logits_n_C: Tensor) -> Tensor:
         logits_n_C = logits_n_C.double()

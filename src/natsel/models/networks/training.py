@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import rows_per_chunk
 from natsel.models.dropout.mask_plan import mean_outputs
 from natsel.models.networks.architectures import ImageInput, Network, fresh, reproducible, seeded
@@ -208,8 +208,8 @@ class Members:
 
 def train(
     module: nn.Module,
-    labelled: Examples,
-    validation: Examples | None = None,
+    labelled: Any,
+    validation: Any = None,
     training: Training | None = None,
     *,
     seed: int = 0,
@@ -243,15 +243,15 @@ def train(
 
 def train_members(
     members: Members,
-    labelled: Examples,
-    validation: Examples | None,
+    labelled: Any,
+    validation: Any,
     training: Training,
     seeds: list[int],
     device: torch.device,
     progress: Progress | None = None,
 ) -> list[list[Epoch]]:
     """Train M networks in place, each from its own batches; each stops for itself."""
-    _check_examples(labelled, validation)
+    labelled, validation = as_labelled(labelled, validation)
     outputs = outputs_for_labels(labelled.labels)
     learn = _prepared(members, labelled, outputs, "labelled", device)
     judge = Classes() if isinstance(outputs, SoftClasses) else outputs  # labels for validation are hard
@@ -391,8 +391,8 @@ def fresh_to_train(network: Network, how: HowTrained, seed: int, device: torch.d
 
 def trained_module(
     module: nn.Module,
-    labelled: Examples,
-    validation: Examples | None,
+    labelled: Any,
+    validation: Any,
     how: HowTrained,
     *,
     seed: int,
@@ -412,7 +412,7 @@ def trained_module(
         epochs = train(module, labelled, validation, how, seed=seed, device=device, progress=progress)
         return Trained(module.eval(), trained_outputs(labelled, epochs, how.keep), epochs)
     assert not isinstance(how, TrainedElsewhere)  # fresh_to_train refuses it
-    _check_examples(labelled, validation)
+    labelled, validation = as_labelled(labelled, validation)
     with evaluating(module), torch.no_grad():
         width = check_outputs(module, reader_of(module, labelled.inputs, device)(slice(0, 1)))
     check_classes(width, labelled)
@@ -427,8 +427,8 @@ def trained_module(
 
 def trained(
     network: Any,
-    labelled: Examples,
-    validation: Examples | None,
+    labelled: Any,
+    validation: Any,
     how: HowTrained,
     *,
     seed: int,
@@ -494,19 +494,11 @@ def _merit(epoch: Epoch, keep: str) -> tuple[float, float]:
     return 0.0 if keep == "least-loss" else accuracy, negative_loss
 
 
-def trained_outputs(labelled: Examples, epochs: list[Epoch], keep: str = "best") -> LearnableOutputs:
+def trained_outputs(labelled: Any, epochs: list[Epoch], keep: str = "best") -> LearnableOutputs:
     """What the outputs of a network trained on these examples mean, with the noise its training showed."""
     best = kept_epoch(epochs, keep)
     error = best.loss if best.validation_loss is None else best.validation_loss
     return outputs_for_labels(labelled.labels).with_noise(error)
-
-
-def _check_examples(labelled: Examples, validation: Examples | None) -> None:
-    if labelled.labels is None or len(labelled) == 0:
-        found = "no labels" if len(labelled) else "no examples"
-        raise ValueError(f"labelled: found {found}, so there is nothing to learn from; label some points first")
-    if validation is not None and len(validation) and validation.labels is None:
-        raise ValueError("validation: found no labels; leave it out or label it")
 
 
 @dataclass(frozen=True)

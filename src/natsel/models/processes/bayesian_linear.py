@@ -17,10 +17,10 @@ from sklearn.linear_model import BayesianRidge
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
-from natsel.models.rows import Array, numbers_of, rows_of
+from natsel.models.rows import Array, numbers_of, reads_numbers, rows_of
 from natsel.options import Rows
 
 
@@ -41,6 +41,7 @@ class BayesianLinear:
 
     regression = True
     consistent_draws = True
+    check_inputs = reads_numbers
 
     def __init__(
         self,
@@ -56,8 +57,9 @@ class BayesianLinear:
         self.prior, self.noise, self.intercept, self.basis = prior, noise, intercept, basis
         self._draws_id: str | None = None
 
-    def fit(self, labelled: Examples, validation: Examples | None = None) -> Self:
+    def fit(self, labelled: Any, validation: Any = None) -> Self:
         """Fit afresh; nothing is random, and validation examples are not looked at."""
+        labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)
         self._columns = rows_N.shape[1]
         design_N_D = self._design(rows_N)
@@ -88,7 +90,7 @@ class BayesianLinear:
             return found
 
         features_N_D = chunked(work, len(inputs), 32 * len(self.mean_D), torch.device("cpu"))
-        return GaussianFeatures(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
+        return GaussianFeatures._own(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
 
     def predictive(self, inputs: Rows) -> GaussianSamples:
         """What labels are expected: one Gaussian per input, posterior variance and noise together."""

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
@@ -79,11 +79,12 @@ class GaussianProcess(JointProcess):
         self.estimator, self.noise, self.draws = estimator, noise, draws
         self._posterior: _Posterior | None = None
 
-    def fit(self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0) -> Self:
         """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
         estimator = sklearn.base.clone(self.estimator)
         states = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
         estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in states})
+        labelled, _ = as_labelled(labelled)
         rows_N = rows_of(labelled.inputs)
         if self.regression:
             labels_N = numbers_of(labelled.labels)
@@ -120,7 +121,7 @@ class GaussianProcess(JointProcess):
         features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
         draws_id = self._draws_id(rows_N)
         if self.regression:
-            return GaussianFeatures(features_N_D, noise_N, draws_id, mean=mean_N)
+            return GaussianFeatures._own(features_N_D, noise_N, draws_id, mean=mean_N)
         logsigmoid = torch.nn.functional.logsigmoid
         return self._two_classes(mean_N, features_N_D, logsigmoid, 48, draws_id)
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples
+from natsel.data.examples import as_labelled
 from natsel.memory import require
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
@@ -50,6 +50,7 @@ class GPyTorch(JointProcess):
     kind = "gpytorch"
 
     def __init__(self, make: Make, *, steps: int = 200, learning_rate: float = 0.05, draws: int = 1000) -> None:
+        _gpytorch()
         if not callable(make):
             raise ValueError(
                 f"make: expected a function of (inputs, labels) that returns (process, likelihood), found"
@@ -65,11 +66,10 @@ class GPyTorch(JointProcess):
         self.process: Any = None
         self.likelihood: Any = None
 
-    def fit(
-        self, labelled: Examples, validation: Examples | None = None, *, seed: int = 0, progress: Progress | None = None
-    ) -> Self:
+    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
         """Make a process and train it; `seed` decides what it starts from, and the joint draws."""
         gpytorch = _gpytorch()
+        labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)
         inputs_N, targets_N = torch.from_numpy(rows_N), torch.from_numpy(labels_N)
         with torch.random.fork_rng(devices=[]):
@@ -137,7 +137,7 @@ class GPyTorch(JointProcess):
         features_N_D = pivoted_cholesky(variance_N, lambda i, j: covariance_N_N[i][:, j], _TOLERANCE * noise)
         draws_id = self._draws_id(rows_N_D)
         if self.regression:
-            return GaussianFeatures(features_N_D, noise, draws_id, mean=mean_N)
+            return GaussianFeatures._own(features_N_D, noise, draws_id, mean=mean_N)
         return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, draws_id)
 
     def _noise(self) -> float:

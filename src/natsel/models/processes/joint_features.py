@@ -22,7 +22,7 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
-from natsel.models.rows import Array, rows_of
+from natsel.models.rows import Array, reads_numbers, rows_of
 from natsel.options import Rows
 from natsel.seeds import derive
 
@@ -127,6 +127,7 @@ class JointProcess(ABC):
 
     kind: ClassVar[str]
     consistent_draws = True  # within one call: `believe_together` is there for more
+    check_inputs = reads_numbers
     draws: int
     _columns: int
     _seed: int
@@ -164,4 +165,4 @@ class JointProcess(ABC):
             return log_link(torch.stack([-latent_n_K, latent_n_K], 2)).float()
 
         log_probs_N_K_C = chunked(work, len(mean_N), bytes_per_draw * self.draws, torch.device("cpu"))
-        return CategoricalSamples(log_probs_N_K_C, draws_id=name)
+        return CategoricalSamples._own(log_probs_N_K_C, draws_id=name)

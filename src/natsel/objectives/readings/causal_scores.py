@@ -1,6 +1,7 @@
 """Causal scores, read from beliefs about both potential outcomes.
 
     I[Y_t; τ] = −½ ln(1 − r²),   r² = Cov(μ_t, τ)² / (V[τ] (V[μ_t] + noise))        jointly Gaussian
+    I[Y_t; τ] = H[Y_t] − Σ_τ w_τ H(Σ_{k: τ_k = τ} w_k p_k / w_τ),   w_τ = Σ_{k: τ_k = τ} w_k     yes or no: exact
     sign error: h(E γ) − E h(γ),  γ_ω = Φ(−|τ_ω| / √(noise⁰ + noise¹)),  h(q) = −q ln q − (1 − q) ln(1 − q)
 
 With draws, expectations are means over draws. Where both arms are jointly Gaussian, τ ~ N(mean, V[τ]), and they are
@@ -15,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from natsel import information as info
 from natsel.beliefs import Belief
 from natsel.beliefs.base import NoView
-from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, TwoArms
+from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, TwoArms, YesOrNoOutcomes
 from natsel.memory import chunked
 from natsel.objectives.causal import (
     ArmVariances,
@@ -73,6 +75,25 @@ def _effect_information(
     shared_N = (moments.with_effect_N / moments.effect_N * (moments.with_effect_N / label_N)).nan_to_num(0).clamp(0, 1)
     # An effect that is known leaves nothing to learn, whatever the rounding says.
     return torch.where(moments.effect_N > 0, -0.5 * torch.log1p(-shared_N), torch.zeros_like(shared_N))
+
+
+@pointwise(EffectInformation, YesOrNoOutcomes, PairFacts(needs_draws=True, cost="N·K·ln K"))
+def _effect_of_yes_or_no(objective: EffectInformation, belief: YesOrNoOutcomes, context: Context[Belief]) -> Tensor:
+    weights_K, rounding = belief.log_weights_K.exp(), 16 * torch.finfo(belief.mean0_N_K.dtype).eps
+
+    def work(part: slice) -> Tensor:
+        zero_n_K, one_n_K = belief.mean0_N_K[part].double(), belief.mean1_N_K[part].double()
+        effect_n_K, order_n_K = (one_n_K - zero_n_K).sort(1)
+        apart_n_K = effect_n_K.diff(dim=1, prepend=effect_n_K[:, :1]) > rounding
+        group_n_K, none_n_K = order_n_K.scatter(1, order_n_K, apart_n_K.cumsum(1)), torch.zeros_like(zero_n_K)
+        yes_n_K = weights_K * torch.where(belief.treatment_N[part, None] == 1, one_n_K, zero_n_K)
+        mass_n_K = none_n_K.scatter_add(1, group_n_K, weights_K.expand_as(yes_n_K))
+        mean_n_K = (none_n_K.scatter_add(1, group_n_K, yes_n_K) / mass_n_K).nan_to_num(0).clamp(0, 1)
+        same_n_K = mean_n_K.gather(1, group_n_K)
+        told_n = info.mutual_information(torch.stack([1 - same_n_K, same_n_K], 2).log(), belief.log_weights_K)
+        return told_n * apart_n_K.any(1)
+
+    return chunked(work, len(belief), 160 * belief.n_draws, belief.device)
 
 
 @pointwise(SignErrorInformation, PotentialOutcomes, PairFacts(cost="N·K"))

@@ -18,7 +18,7 @@ from torch import Tensor
 from natsel import information as info
 from natsel.beliefs import CategoricalSamples
 from natsel.capabilities import Capability, LocatedState
-from natsel.information.enumeration import labellings
+from natsel.information.enumeration import MOST_ROWS, labellings
 from natsel.information.weighted_posteriors import (
     Children,
     WeightedPosteriors,
@@ -34,7 +34,8 @@ from natsel.information.weighted_posteriors import (
 )
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.eig import EIG, LogDetEIG
-from natsel.objectives.reading import Context, PairFacts, serves
+from natsel.objectives.objective import Argument, Objective
+from natsel.objectives.reading import Context, GoesOn, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
 from natsel.objectives.readings.draws.logdet_eig import CategoricalLogDetEIG
 
@@ -50,15 +51,19 @@ _POSTERIOR_FLOOR = 1e-12
 _LEAST_WEIGHT = 1e-16
 # By how much a BALD score in float32 may fall short.
 _ROUNDING = 2e-6
+# Nats: what may be left once points are given, and what a point tells that tells nothing.
+_SPENT, _NOTHING = 0.1, 1e-12
 
 
 @serves(
     EIG,
     CategoricalSamples,
-    PairFacts(needs_draws=True, monotone=True, submodular=True, cost="N·K·C, a batch k·N·C·K·rows at most"),
+    PairFacts(
+        takes=Argument.GIVEN, needs_draws=True, monotone=True, submodular=True, cost="N·K·C, k picks k·N·C·K·rows"
+    ),
 )
 class CategoricalEIG(BatchState):
-    """Gains conditional on the labels of the points added so far."""
+    """Gains conditional on the labels of the points given, and of those added so far."""
 
     offers: ClassVar[Capability] = (
         BatchState.offers | Capability.ERRORS | Capability.RACING | Capability.OPERATIONS | Capability.SUCCESSOR
@@ -66,10 +71,11 @@ class CategoricalEIG(BatchState):
     submodular: ClassVar[bool] = True
 
     def __init__(self, objective: EIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
-        self.belief = belief
-        self.limit = objective.rows
-        self.generator = context.generator
-        self.prior = self._rows = prior_rows(belief.log_weights_K)
+        self.belief, self.limit, self.generator = belief, objective.rows, context.generator
+        self.prior = self._rows = rows_given(belief, context, self.limit, LogDetEIG())
+        self.conditioned = self.prior.weight_R.tolist() != [1.0]  # points given told something
+        if self.conditioned:  # every score then takes as long as a gain, and BALD says which are worth it
+            self.__dict__["offers"] = type(self).offers | Capability.CEILINGS
         self._pending: tuple[Children, float] | None = None
 
     @property
@@ -82,21 +88,32 @@ class CategoricalEIG(BatchState):
 
     def scores(self) -> Tensor:
         """BALD of every point, N values in nats."""
+        if self.conditioned:
+            return self.gains(torch.arange(len(self.belief), device=self.belief.device), self.prior)
         return info.mutual_information(self.belief.log_probs_N_K_C, self.belief.log_weights_K).double()
 
     def value(self, positions: Tensor) -> float:
         """I[Y_set; Ω] of a set by enumeration of its labels: the reference, for small sets."""
+        if self.conditioned:
+            rows = self.prior
+            for probs_K_C in self._probs(positions):
+                rows = grow(expand(rows, probs_K_C), MOST_ROWS, 0.5)
+            return self.prior.left - rows.left
         log_probs_B_K_C = self.belief.log_probs_N_K_C[positions.to(self.belief.device)]
         return info.joint_mutual_information(log_probs_B_K_C, self.belief.log_weights_K)
 
     def operations(self, size: int) -> float:
         """Two for each draw and class of each labelling of the points before the last."""
         _, draws, classes = self.belief.shape
-        return 2.0 * draws * labellings(1, classes, size, most=1 << 40)
+        return 2.0 * draws * labellings(self.prior.count, classes, size, most=1 << 40)
 
     def bounds(self) -> Tensor:
         """BALD to float32 accuracy, at no cost beyond preparing the pool: no gain is ever larger."""
         return self.pool.bald_N.double() + _ROUNDING
+
+    def ceilings(self, worth: float) -> Tensor:
+        """BALD: labels at points given only lower it."""
+        return self.bounds()
 
     @property
     def exact(self) -> bool:
@@ -108,16 +125,14 @@ class CategoricalEIG(BatchState):
         """H[Ω | labels so far]: all that is left to gain."""
         return self.rows.left if self._pending is None else self._pending[0].left
 
-    def gains(self, positions: Tensor) -> Tensor:
+    def gains(self, positions: Tensor, rows: WeightedPosteriors | None = None) -> Tensor:
         """I[Y; Ω | labels so far] for each position from all rows, float64."""
-        _, draws, classes = self.belief.shape
-        width = 8 * (3 * draws * classes + 2 * self.rows.count * (classes + 1))
-        return chunked(
-            lambda part: gains(self.rows, self._probs(positions[part])),
-            positions.shape[0],
-            width,
-            self.belief.device,
-        )
+        (_, draws, classes), rows = self.belief.shape, rows or self.rows
+        width = 8 * (3 * draws * classes + 2 * rows.count * (classes + 1))
+        work = lambda part: gains(rows, self._probs(positions[part]))  # noqa: E731
+        return chunked(work, len(positions), width, self.belief.device)
+
+    scores_at = gains
 
     def add(self, position: int) -> float:
         """Take a point: every row becomes its children, and the gain is what they no longer leave open."""
@@ -141,7 +156,7 @@ class CategoricalEIG(BatchState):
 
     def _probs(self, positions: Tensor) -> Tensor:
         """Probabilities in float64 that sum to one to the last bit: a sum of 1 − 1e-7 would read as information."""
-        return self.belief.log_probs_N_K_C.index_select(0, positions).double().softmax(-1)
+        return self.belief.log_probs_N_K_C.index_select(0, positions.to(self.belief.device)).double().softmax(-1)
 
     # What follows serves searches that race candidates against each other on few rows first.
 
@@ -195,6 +210,33 @@ class CategoricalEIG(BatchState):
     @cached_property
     def pool(self) -> "_Pool":
         return _Pool(self.belief)
+
+
+def rows_given(
+    belief: CategoricalSamples, context: Context[CategoricalSamples], limit: int, instead: Objective | None = None
+) -> WeightedPosteriors:
+    """What labels at the points given leave of the draws: exact, up to `limit` rows. Points that tell nothing are left
+    out, as a row for each of their labels would be a copy. Raises GoesOn where all but 0.1 nats are told.
+
+    >>> rows_given(CategoricalSamples.from_probs([[[0.5, 0.5]]]), Context(None, None, torch.Generator()), limit=9).count
+    1
+    """
+    rows = prior_rows(belief.log_weights_K)
+    if context.given is None or rows.left <= _NOTHING:
+        return rows
+    all_nats, held = rows.left, context.given.belief.to(belief.device)
+    told_T = info.mutual_information(held.log_probs_N_K_C, belief.log_weights_K)
+    for position in told_T.argsort(descending=True, stable=True)[: int((told_T > _NOTHING).sum())]:
+        children = expand(rows, held.log_probs_N_K_C[position].double().softmax(-1))
+        if children.left <= min(_SPENT, all_nats / 2):
+            raise GoesOn(
+                f"points given: their labels carry {all_nats - children.left:.2f} of the {all_nats:.2f} nats these"
+                f" {belief.n_draws} draws can tell, so that a log-determinant stands for exact information; use more"
+                " draws, or give fewer points",
+                instead,
+            )
+        rows = grow(children, limit, float(torch.rand((), generator=context.generator, dtype=torch.float64)))
+    return rows
 
 
 class _Pool:

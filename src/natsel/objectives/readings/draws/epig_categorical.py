@@ -36,13 +36,13 @@ from natsel.information.weighted_posteriors import (
     grow,
     lead_errors,
     most,
-    prior_rows,
 )
 from natsel.memory import chunked, memory_budget
 from natsel.objectives.epig import EPIG, EPIGChi2
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.draws.eig_categorical import rows_given
 from natsel.objectives.readings.pointwise import pointwise
 
 _MOST = 2.0
@@ -54,11 +54,11 @@ _LEAST_SLACK, _DEVIATIONS = 1.05, 4.0  # the factor is raised by as many standar
     EPIG,
     CategoricalSamples,
     PairFacts(
-        needs=Argument.TARGETS, needs_draws=True, monotone=True, cost="N·M·K·C², the k best of N in about N·C·K²"
+        needs=Argument.TARGETS, takes=Argument.GIVEN, needs_draws=True, monotone=True, cost="N·M·K·C², of few N·C·K²"
     ),
 )
 class CategoricalEPIG(BatchState):
-    """Gains about targets conditional on the labels of the points added so far."""
+    """Gains about targets conditional on the labels of the points given, and of those added so far."""
 
     offers: ClassVar[Capability] = BatchState.offers | Capability.CEILINGS | Capability.ERRORS | Capability.OPERATIONS
 
@@ -68,7 +68,7 @@ class CategoricalEPIG(BatchState):
         self.log_probs_M_K_C = context.targets.belief.log_probs_N_K_C.to(belief.device, dtype)
         self.share_M = target_weights(context.targets.weights_M, self.log_probs_M_K_C).double()
         self._few_M = [few(self.share_M, size) for size in _FEW]
-        self.prior = prior_rows(belief.log_weights_K)
+        self.prior = rows_given(belief, context, self.limit)
         self._become(self.prior)
 
     def _become(self, rows: WeightedPosteriors) -> None:
@@ -89,17 +89,17 @@ class CategoricalEPIG(BatchState):
 
     def value(self, positions: Tensor) -> float:
         """What the labels of a set tell about a target, by enumeration: BALD of the targets before and after."""
-        rows = prior_rows(self.belief.log_weights_K)
+        rows = self.prior
         for position in positions.tolist():
             rows = grow(expand(rows, self._probs(position)), MOST_ROWS, 0.5)
-        return self._open(prior_rows(self.belief.log_weights_K)) - self._open(rows)
+        return self._open(self.prior) - self._open(rows)
 
     def operations(self, size: int) -> float:
         """Growing the rows, and two for each draw and class of each target under every row."""
-        _, draws, classes = self.belief.shape
+        (_, draws, classes), first = self.belief.shape, self.prior.count
         targets, _, labels = self.log_probs_M_K_C.shape
-        last: int = min(classes**size, MOST_ROWS)
-        return draws * (GROWING * labellings(1, classes, size, MOST_ROWS) + 2.0 * last * labels * targets)
+        last: int = min(first * classes**size, MOST_ROWS)
+        return draws * (GROWING * labellings(first, classes, size, MOST_ROWS) + 2.0 * last * labels * targets)
 
     @property
     def exact(self) -> bool:

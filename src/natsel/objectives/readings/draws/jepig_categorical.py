@@ -22,7 +22,6 @@ from natsel.information.weighted_posteriors import (
     grow,
     lead_errors,
     most,
-    prior_rows,
     terms,
 )
 from natsel.memory import chunked
@@ -30,6 +29,7 @@ from natsel.objectives.jepig import JEPIG
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import BatchState
+from natsel.objectives.readings.draws.eig_categorical import rows_given
 
 _FEW = 2  # effective draws
 _NOTHING = 1e-12  # nats
@@ -38,16 +38,16 @@ _NOTHING = 1e-12  # nats
 @serves(
     JEPIG,
     CategoricalSamples,
-    PairFacts(needs=Argument.TARGETS, needs_draws=True, monotone=True, cost="M·K·C·rows + N·K·C·rows"),
+    PairFacts(needs=Argument.TARGETS, takes=Argument.GIVEN, needs_draws=True, monotone=True, cost="(M + N)·K·C·rows"),
 )
 class CategoricalJEPIG(BatchState):
-    """Gains about all targets together, conditional on the labels of the points added so far."""
+    """Gains about all targets together, conditional on the labels of the points given, and of those added so far."""
 
     offers: ClassVar[Capability] = BatchState.offers | Capability.ERRORS | Capability.OPERATIONS
 
     def __init__(self, objective: JEPIG, belief: CategoricalSamples, context: Context[CategoricalSamples]) -> None:
         self.belief, self.limit, self.generator = belief, objective.rows, context.generator
-        self.prior = self.before = prior_rows(belief.log_weights_K)
+        self.prior = self.before = rows_given(belief, context, self.limit)
         if context.targets.weights_M is not None:
             raise ValueError("target weights: JEPIG takes all targets together and has no use for them; use EPIG")
         self.after = self.before

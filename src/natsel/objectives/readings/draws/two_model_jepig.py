@@ -8,7 +8,6 @@ from torch import Tensor
 from natsel.beliefs import CategoricalSamples
 from natsel.beliefs.two_models import TwoModels
 from natsel.capabilities import Capability
-from natsel.information import mutual_information
 from natsel.objectives.eig import EIG
 from natsel.objectives.jepig import TaughtJEPIG
 from natsel.objectives.reading import Context, PairFacts, serves
@@ -74,23 +73,6 @@ class TwoModelJEPIG(BatchState):
     def operations(self, size: int) -> float:
         """Those of the teacher and of every student."""
         return self.teacher.operations(size) + sum(one.operations(size) for one in self.students)
-
-
-def jepig_from_two_models(
-    log_probs_N_K_C: Tensor, student_N_K_C: Tensor, log_weights_K: Tensor | None = None
-) -> Tensor:
-    """BALD of a model less BALD of its student: N values in nats, float64, negative where the student is less sure.
-
-    >>> sure, even = torch.eye(2)[None].log(), torch.full((1, 2, 2), 0.5).log()
-    >>> jepig_from_two_models(sure, even).round(decimals=4), jepig_from_two_models(sure, sure)
-    (tensor([0.6931], dtype=torch.float64), tensor([0.], dtype=torch.float64))
-    """
-    if log_probs_N_K_C.shape[::2] != student_N_K_C.shape[::2]:
-        raise ValueError(
-            f"student_N_K_C: expected {log_probs_N_K_C.shape[0]} points and {log_probs_N_K_C.shape[2]} classes like the"
-            f" model, found shape {tuple(student_N_K_C.shape)}"
-        )
-    return mutual_information(log_probs_N_K_C, log_weights_K).double() - mutual_information(student_N_K_C).double()
 
 
 def _mean(values: list[Tensor]) -> Tensor:

@@ -30,7 +30,7 @@ from natsel.rounding import ROUNDING, TIE
 
 _FIRST = 256  # points that show how large gains are
 
-_FACTS = PairFacts(monotone=True, submodular=True, cost="N·D, a batch k·N·D")
+_FACTS = PairFacts(takes=Argument.GIVEN, monotone=True, submodular=True, cost="N·D, a batch k·N·D")
 
 
 class GaussianEIG(TakingState):
@@ -145,4 +145,4 @@ class GaussianEIG(TakingState):
 
 
 serves(EIG, GaussianSamples, replace(_FACTS, needs_draws=True, guarantee="upper", why=MOMENTS))(GaussianEIG)
-serves(EIG, GaussianFeatures, replace(_FACTS, takes=Argument.GIVEN))(GaussianEIG)
+serves(EIG, GaussianFeatures, _FACTS)(GaussianEIG)
