@@ -10,7 +10,7 @@ learn faster one at a time. Which of the two it is depends on the network and th
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn

@@ -11,7 +11,7 @@ docs/theory/epig-jepig.md, 2, 6 and 13.
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
