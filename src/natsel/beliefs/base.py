@@ -60,9 +60,9 @@ class Belief:
     """The user's ids of the points: integers, or whatever else they were given as (`natsel.ids`)."""
     draws_id: str | None
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls) -> None:
         """Arrays that the caller holds are copied once they are checked: what becomes of them changes no belief."""
-        super().__init_subclass__(**options)
+        super().__init_subclass__()
         check: Callable[[Any], None] | None = vars(cls).get("__post_init__")
         if check is None:
             return
@@ -76,7 +76,7 @@ class Belief:
         type.__setattr__(cls, "__post_init__", check_and_copy)
 
     @classmethod
-    def _own(cls, *arrays: Any, **fields: Any) -> Self:
+    def _own(cls, *arrays: object, **fields: object) -> Self:
         """Made of arrays that nobody else holds, or that are another belief's: kept as they are, without a copy."""
         before = _OWN.set(True)
         try:
