@@ -17,7 +17,7 @@ from hypothesis import settings
 
 sys.path.append(str(Path(__file__).parent / "tests"))  # also where pytest runs with the settings of others
 
-import skips  # noqa: E402
+import skips
 
 settings.register_profile("few", max_examples=20)  # where a test does not say how many itself
 settings.register_profile("many", max_examples=300)
