@@ -19,7 +19,7 @@ endif
 export NATSEL_DATA
 
 # What tests make in natsel's cache is gone afterwards, and what a developer has there makes no test pass.
-EMPTY_CACHE := export NATSEL_CACHE="$$(mktemp -d)" && trap 'rm -rf "$$NATSEL_CACHE"' EXIT
+EMPTY_CACHE := empty="$$(mktemp -d)" && export NATSEL_CACHE="$$empty/natsel" && trap 'rm -rf "$$empty"' EXIT
 
 .PHONY: help run test test-portable slow bench clean cpu-torch
 

@@ -15,6 +15,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+sys.path.append(str(Path(__file__).parent / "tests"))  # also where pytest runs with the settings of others
+
 import skips
 
 settings.register_profile("few", max_examples=20)  # where a test does not say how many itself

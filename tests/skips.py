@@ -20,6 +20,7 @@ REASONS = (
     "needs the (package|extra) .+",
     "could not import .+",  # so says pytest.importorskip where no reason is given
     "needs a torch that stacks batch norm",
+    "SCIPY_ARRAY_API is not set: .+",  # checks of scikit-learn
     f"{DATA}.+",
 )
 

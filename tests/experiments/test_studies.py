@@ -154,6 +154,7 @@ def test_weight_space_is_measured_once_and_put_beside_the_published_table(small_
     assert verdicts[3].passed, "the trace is never below the log-determinant, however little was learnt"
 
 
+@pytest.mark.needs_data("mnist")
 def test_claims_about_weight_space_can_fail(small_fisher):
     findings = json.loads((small_fisher / "study.json").read_text())["findings"]
     scores = findings["trials"][0]["scores"]
