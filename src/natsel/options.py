@@ -31,7 +31,7 @@ class Several:
 
 
 Rows = Annotated[Any, Several]
-"""Inputs, one after another: an array, a tensor, a list, a data frame, a data set with a length."""
+"""Values, one after another: an array, a tensor, a list, a data frame, a data set with a length."""
 Count = Annotated[int, 1]
 """How many there are, at least one."""
 
@@ -41,7 +41,7 @@ _KEEPERS = ("natsel.store", "natsel.learning", "natsel.data")  # rooms whose val
 _LOOKED_AT = 16  # so many entries of a sequence; the rest is for whoever reads them
 _KNOWN_AS = {
     "NumberOrNaN": "a number",
-    "Several": "inputs with a length and an order",
+    "Several": "several values in an order",
     "Tensor": "a tensor",
     "ndarray": "an array",
     "Module": "a torch module",
@@ -77,8 +77,12 @@ def refuse_other_kind(value: Any, kind: Any, name: str, least: float = -math.inf
     ValueError: sizes: expected several whole numbers, found [1, 'a']
     """
     if not _is(value, kind, least):
-        shown = type(value).__name__ if hasattr(value, "shape") or len(repr(value)) > 60 else repr(value)
-        raise ValueError(f"{name}: expected {_spoken(kind, least)}, found {shown}{remedy}")
+        raise _refusal(value, kind, name, least, remedy)
+
+
+def _refusal(value: Any, kind: Any, name: str, least: float = -math.inf, remedy: str = "") -> ValueError:
+    shown = type(value).__name__ if hasattr(value, "shape") or len(repr(value)) > 60 else repr(value)
+    return ValueError(f"{name}: expected {_spoken(kind, least)}, found {shown}{remedy}")
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,29 +104,38 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        declared, refusal, is_settled = _declared(function), None, False
-        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
-            kind, default, asks_itself, settles = declared.get(name, (Any, value, False, False))
-            if value is not default and kind is not Any:
-                try:
-                    refuse_other_kind(value, kind, name)
-                except ValueError as reason:
-                    if not asks_itself:
-                        raise
-                    refusal, is_settled = refusal or reason, settles
-        if refusal is None:
-            return function(*args, **kwargs)
+        declared, refusal = _declared(function), None
+        given = [
+            (name, value, *declared[name])
+            for name, value in (*zip(names, args, strict=False), *kwargs.items())
+            if name in declared
+        ]
+        for name, value, kind, default, is_looked_at, may_be_asked in given:
+            if is_looked_at and value is not default and not _is(value, kind):
+                refusal = refusal or _refusal(value, kind, name)
+                if not may_be_asked:
+                    raise refusal
         try:
             made = function(*args, **kwargs)
         except Exception as failure:
-            if isinstance(failure, ValueError | ImportError) and ": " in str(failure).partition("\n")[0]:
-                raise  # a sentence that names an argument
+            if _is_sentence(failure):
+                raise
+            wrong = (one for one in given if one[1] is not one[3] and not _is(one[1], one[2]))
+            refusal = refusal or next((_refusal(value, kind, name) for name, value, kind, *_ in wrong), None)
+            if refusal is None:
+                raise
             raise refusal from failure
-        if is_settled:
-            return made
-        raise refusal
+        if refusal is not None:
+            raise refusal
+        return made
 
     return call
+
+
+def _is_sentence(failure: Exception) -> bool:
+    """Whether an error is a sentence that begins with what it is about, as natsel writes them."""
+    about, colon, _ = str(failure).partition(": ")
+    return isinstance(failure, ValueError | ImportError) and bool(colon) and len(about.split()) <= 3
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
@@ -157,9 +170,9 @@ def checked_part(value: Any) -> Any:
 
 @cache
 def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, bool]]:
-    """The kind and the default of each argument, whether the function may be asked first, and whether its texts name
-    it. Fields of dataclasses often convert what they are given: of these only numbers, words and truth values are
-    looked at here.
+    """The kind and the default of each argument, whether it is looked at before the call, and whether the function may
+    be asked first. Fields of dataclasses often convert what they are given: of these only numbers, words and truth
+    values are looked at before.
     """
     found, home = {}, vars(sys.modules[function.__module__])
     owner = home.get(function.__qualname__.rpartition(".")[0])
@@ -176,11 +189,12 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, b
                 kind = eval(kind, {**vars(abc), **vars(sys.modules["typing"]), **home})  # what is written in the source
             except (NameError, AttributeError, TypeError):
                 continue
-        if are_fields:
-            kind = reduce(or_, map(_may_be_nan, _parts(kind))) if _is_simple(kind) else Any
+        is_looked_at = not are_fields or _is_simple(kind)
+        if are_fields and is_looked_at:
+            kind = reduce(or_, map(_may_be_nan, _parts(kind)))
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and kind is not parameter.empty:
-            names_it = parameter.name in texts
-            found[parameter.name] = (kind, parameter.default, names_it or not keeps, names_it)
+            may_be_asked = not keeps or parameter.name in texts
+            found[parameter.name] = (kind, parameter.default, is_looked_at, may_be_asked)
     return found
 
 
@@ -191,7 +205,7 @@ def _may_be_nan(kind: Any) -> Any:
 
 def _is_simple(kind: Any) -> bool:
     """Whether a kind is one of options: numbers, words, truth values, or several of these."""
-    return all(part in _SIMPLE or get_origin(part) in (Literal, Annotated) for part in _parts(kind))
+    return all(part in _SIMPLE or get_origin(part) is Literal for part in _parts(kind))
 
 
 def _is_protocol(kind: type) -> bool:

@@ -27,6 +27,7 @@ import numpy as np
 from natsel.data import Examples, load, split
 from natsel.data.frames import FrameRows, NamedColumns, by_position, joined
 from natsel.data.labels import Array, as_numpy, read_numbers
+from natsel.options import Rows
 from natsel.seeds import derive
 
 
@@ -205,7 +206,7 @@ def examples_of(features: Any, treatment: Any, outcomes: Any) -> Examples:
     return Examples(inputs, labels)
 
 
-def synthetic_means(x_N: Any) -> tuple[Array, Array]:
+def synthetic_means(x_N: Rows) -> tuple[Array, Array]:
     """The expected outcomes (mean0, mean1) of the synthetic set at some x.
 
     >>> synthetic_means([0.0])
@@ -215,7 +216,7 @@ def synthetic_means(x_N: Any) -> tuple[Array, Array]:
     return 1 + 2 * np.sin(2 * x_N), 2 * x_N + 3 - 2 * np.sin(2 * x_N)
 
 
-def synthetic_propensity(x_N: Any) -> Array:
+def synthetic_propensity(x_N: Rows) -> Array:
     """P(t = 1 | x) of the synthetic set.
 
     >>> synthetic_propensity([-0.25]).tolist()

@@ -22,10 +22,10 @@ from natsel.causal.data import treatment_last, treatment_of
 from natsel.causal.propensity import Propensity
 from natsel.data.frames import FrameRows, by_position
 from natsel.data.labels import Array, as_numpy
-from natsel.options import warn
+from natsel.options import Rows, warn
 
 
-def pehe(effect_N: Any, true_effect_N: Any, outcome_scale: float = 1.0) -> float:
+def pehe(effect_N: Rows, true_effect_N: Rows, outcome_scale: float = 1.0) -> float:
     """√PEHE, the root of the mean squared error of effects.
 
     `outcome_scale` multiplies the estimates: the deviation by which outcomes were divided before the model was fitted.
@@ -42,7 +42,7 @@ def pehe(effect_N: Any, true_effect_N: Any, outcome_scale: float = 1.0) -> float
     return float(np.sqrt(np.mean((outcome_scale * effect_N - true_N) ** 2)))
 
 
-def ate_error(effect_N: Any, true_effect_N: Any) -> float:
+def ate_error(effect_N: Rows, true_effect_N: Rows) -> float:
     """The absolute error of the average effect.
 
     >>> ate_error([1.0, 3.0], [1.0, 1.0])
@@ -52,7 +52,7 @@ def ate_error(effect_N: Any, true_effect_N: Any) -> float:
     return float(abs(effect_N.mean() - true_N.mean()))
 
 
-def sign_error_rate(effect_N: Any, true_effect_N: Any) -> float:
+def sign_error_rate(effect_N: Rows, true_effect_N: Rows) -> float:
     """The share of points whose effect has the wrong sign; points whose true effect is 0 do not count.
 
     >>> sign_error_rate([1.0, 3.0, -2.0], [1.0, -1.0, 0.0])
@@ -63,7 +63,7 @@ def sign_error_rate(effect_N: Any, true_effect_N: Any) -> float:
     return float(wrong[true_N != 0].mean()) if (true_N != 0).any() else 0.0
 
 
-def policy_risk(effect_N: Any, mean0_N: Any, mean1_N: Any, *, higher_is_better: bool = True) -> float:
+def policy_risk(effect_N: Rows, mean0_N: Rows, mean1_N: Rows, *, higher_is_better: bool = True) -> float:
     """The mean outcome that is given away by treating where the effect is above 0, against the best treatment of each.
 
     With `higher_is_better=False` (outcomes such as pain) points are treated where the effect is below 0.
@@ -95,8 +95,8 @@ class AcquiredOverlap:
 
 
 def overlap_of(
-    inputs: Any,
-    propensity_N: Any,
+    inputs: Rows,
+    propensity_N: Rows,
     *,
     support: tuple[float, float] = (-2.0, 2.0),
     bins: int = 16,

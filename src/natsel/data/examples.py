@@ -15,6 +15,7 @@ import numpy as np
 from natsel.data.frames import by_position
 from natsel.data.labels import as_numpy, read_labels, read_numbers
 from natsel.data.lazy import Lazy
+from natsel.options import Rows
 
 
 def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) -> "Examples":
@@ -76,7 +77,7 @@ class Examples:
     >>> inputs, labels = some
     """
 
-    inputs: Any
+    inputs: Rows
     labels: Any = None
     classes: tuple[str, ...] = ()
     masks: Mapping[str, Any] = field(default_factory=dict)
