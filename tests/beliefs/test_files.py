@@ -107,7 +107,8 @@ def test_only_regular_files_are_replaced(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"natsel_format": "3"}, "format '3'"),
+        ({"natsel_format": "3"}, "format '3', this natsel reads 2; upgrade"),
+        ({"natsel_format": "1"}, "format '1', this natsel reads 2; upgrade natsel or save it anew"),
         ({"natsel_kind": "Tarot"}, "unknown kind of belief 'Tarot'"),
         ({"natsel_kind": "GaussianSamples"}, "lacks mean_N_K"),
     ],

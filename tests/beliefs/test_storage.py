@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fresh_python
@@ -384,100 +384,6 @@ def test_shards_of_one_folder_know_the_same(tmp_path):
     forgetful._set(learnt=None)
     with pytest.raises(ValueError, match="shard 1 differs"):
         write_shards(tmp_path / "b", [after[:2], forgetful])
-
-
-# Files of format 1, which held the fields that run over points and draws, and names.
-
-
-def format_1(belief, path):
-    texts = {"natsel_format": "1", "natsel_kind": type(belief).__name__}
-    texts |= {name: getattr(belief, name) for name in belief.named}
-    texts |= {} if belief.draws_id is None else {"draws_id": belief.draws_id}
-    arrays = {}
-    for name in belief.points + belief.draws:
-        value = getattr(belief, name)
-        if name == "precision":
-            texts[name] = value.kind
-            arrays |= {f"{name}.{part}": tensor for part, tensor in value.tensors().items()}
-        else:
-            arrays[name] = value
-    np.savez(path, **texts, ids_N=belief.ids, **{name: tensor.numpy() for name, tensor in arrays.items()})
-    return path
-
-
-def format_1_shards(beliefs, folder):
-    folder.mkdir()
-    shards = []
-    for number, belief in enumerate(beliefs):
-        arrays = {name: getattr(belief, name).numpy() for name in belief.points + belief.draws} | {"ids_N": belief.ids}
-        for name, array in arrays.items():
-            np.save(folder / f"{number:05d}.{name}.npy", array)
-        held = {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
-        shards.append({"points": len(belief), "fingerprint": "", "fields": held})
-    first = {"kind": type(beliefs[0]).__name__, "draws_id": beliefs[0].draws_id}
-    manifest = {"format": 1, "key": "model", **first, "complete": False, "shards": shards}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
-
-
-@pytest.mark.parametrize("kind", [kind for kind in MAKERS if kind is not FeatureDensity])  # format 1 knew no numbers
-@settings(max_examples=8, deadline=None)
-@given(make=recipes())
-def test_format_1_is_still_read(kind, make):
-    belief = make(kind, labels=0)
-    if belief.ids.dtype.kind == "O":
-        belief = belief.with_ids(range(7, 7 + len(belief)))  # format 1 knew integers only
-    assume(not (belief.draws_id or "").endswith("\0"))  # which texts of NumPy cannot hold
-    with tempfile.TemporaryDirectory() as folder:
-        found = load(format_1(belief, f"{folder}/a.npz"))
-    told = belief.draws_id is not None and " given " not in belief.draws_id
-    if kind is GaussianFeatures and not told:
-        assert found.updates is None
-        found._set(updates=())
-    if hasattr(belief, "precision"):
-        belief._set(warnings=())  # format 1 had no room for them
-    same(belief, found)
-
-
-def test_format_1_from_before_means(tmp_path):
-    belief = GaussianFeatures([[1.0], [2.0]], noise=0.5)
-    with np.load(format_1(belief, tmp_path / "a.npz")) as old:
-        np.savez(tmp_path / "b.npz", **{name: old[name] for name in old if name != "mean"})
-    same(belief, load(tmp_path / "b.npz"))
-
-
-@pytest.mark.parametrize("draws_id", [None, "gp"])
-def test_labels_that_format_1_forgot_are_not_ignored(tmp_path, draws_id):
-    pool, targets = (GaussianFeatures(features, 1.0, draws_id=draws_id) for features in ([[1.0], [2.0]], [[3.0]]))
-    after = pool.condition([0], [2.0])
-    found = load(format_1(after, tmp_path / "a.npz"))
-    assert torch.equal(found.mean_N, after.mean_N)
-    assert math.isnan(found.log_evidence)
-    for one, other, whose in ((targets, found, "it"), (found, after, "this belief")):
-        with pytest.raises(ValueError, match=rf"^other: {whose} was read from a file of format 1, .*; believe anew"):
-            one.with_weights_of(other)
-    again = brought_back(found.condition([1], [1.0]), "npz")  # it can learn more, and stays honest about the rest
-    assert torch.equal(again.mean_N, after.condition([1], [1.0]).mean_N)
-    assert again.updates is None
-    if draws_id is not None:  # names of conditioned beliefs say so: this one saw no label
-        fresh = load(format_1(pool, tmp_path / "b.npz"))
-        assert fresh.log_evidence == 0
-        assert targets.with_weights_of(fresh.condition([0], [2.0])).mean_N.tolist() == [3.0]
-
-
-def test_a_folder_of_format_1_is_gone_on_with(tmp_path):
-    random = Random(torch.Generator().manual_seed(0), torch.float32, {"draws_id": "fit 1"}, 0)
-    whole = categorical(random, 9)
-    parts = [whole[:3], whole[3:6], whole[6:]]
-    folder = format_1_shards(parts[:2], tmp_path / "old")
-    made = []
-    makers = [lambda part=part: made.append(part) or part for part in parts]
-    found = write_shards(folder, makers, key="model")
-    assert len(made) == 1
-    same(whole, found.belief())
-    same(whole, Shards(folder).belief())
-    for mine, theirs in zip(parts, found, strict=True):
-        same(mine, theirs)
 
 
 def test_draws_as_features_are_named_by_their_weights():

@@ -85,11 +85,10 @@ def test_objects_that_say_where_they_lie_are_told_by_their_kind():
     assert digests_of(one).tolist() == digests_of(other).tolist()
 
 
-def test_rows_moved_between_those_once_sampled_are_seen():
+def test_rows_moved_anywhere_are_seen():
     pool, moved = Pool(ROWS), ROWS.copy()
     others = np.setdiff1d(np.arange(240), sample(240))
     moved[others] = ROWS[np.roll(others, 1)]
-    assert Pool(moved).sampled_fingerprint() == pool.sampled_fingerprint(), "the sample sees nothing of it"
     assert Pool(moved).fingerprint() != pool.fingerprint()
     changed = ROWS.copy()
     changed[others[0], 1] += 1

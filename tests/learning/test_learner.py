@@ -13,7 +13,7 @@ from natsel.data.pool import Pool
 from natsel.learning import ActiveLearner
 from natsel.learning.learner import part_looked_at
 from natsel.seeds import derive
-from natsel.store import Journal, Terms
+from natsel.store import Journal
 
 
 def test_bars_go_to_whoever_takes_them(monkeypatch):
@@ -593,14 +593,12 @@ def test_a_regressor_takes_whole_numbers_for_numbers(tmp_path):
 
 
 def test_a_journal_of_whole_numbers_goes_on_as_numbers(tmp_path):
-    """Such journals were written by regressors before pools could be told the kind."""
+    """Regressors wrote such journals before pools could be told the kind."""
     from sklearn.linear_model import Ridge
 
     store, inputs = tmp_path / "run.db", np.arange(20.0)[:, None]
-    config = {"objective": repr(METHODS["bald"].objective), "search": repr(METHODS["bald"].search), "candidates": None}
-    with Journal(store) as journal:
-        terms = Terms(Pool(inputs).sampled_fingerprint(), "bald", 2, 0, config, {"points": 20, "classes": []})
-        journal.tell(journal.begin("main", terms), [0, 1, 2], [1, 2, 3])
+    with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store) as one:
+        one.journal.tell(one.journal.replay("main"), [0, 1, 2], [1, 2, 3])
     with ActiveLearner(Ridge(), Pool(inputs), "bald", k=2, store=store, test=(inputs, [1] * 20)) as two:
         assert two.labelled().labels.dtype == np.float64
         two.tell(3, 1.5)

@@ -13,7 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from learning.committee import Committee, blobs
-from natsel.choose import METHODS
 from natsel.data.contents import sample
 from natsel.data.examples import Examples
 from natsel.data.pool import Pool
@@ -23,7 +22,7 @@ from natsel.learning.model_text import text_of
 from natsel.models import Dropout, Ensemble
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import QUICK, Training
-from natsel.store import Journal, Terms
+from natsel.store import Journal
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 2))
 OTHERS = np.setdiff1d(np.arange(1000), sample(1000))  # what a sample of 64 does not see
@@ -99,47 +98,16 @@ def test_of_inputs_that_must_be_read_those_with_a_label_are_verified(tmp_path):
         assert one.n_labelled == 30
 
 
-def old_journal(path, name, **config):
-    """A journal from before all inputs counted and before the model was among the terms."""
-    method = METHODS["bald"]
-    before = {"objective": repr(method.objective), "search": repr(method.search), "candidates": None, **config}
-    notes = {"model": "Committee", "points": 1000, "classes": []}
-    with Journal(path) as journal:
-        journal.tell(journal.begin("main", Terms(name, "bald", 2, 0, before, notes, "0")), [1, 2], [0, 1])
-
-
-def test_journals_from_before_all_inputs_counted_are_held_to_what_they_say(tmp_path, recwarn):
-    store = tmp_path / "run.db"
-    old_journal(store, Pool(ROWS).sampled_fingerprint())
+def test_a_run_that_was_begun_without_its_points_is_held_to_the_whole_pool(tmp_path):
+    with opened(tmp_path / "run.db") as one:
+        (run,) = one.journal.runs()
+    with Journal(tmp_path / "new.db") as journal:
+        journal.tell(journal.begin("main", run.terms), [1, 2], [0, 1])
     with pytest.raises(ValueError, match="holds a run of other inputs or ids; open it as it was"):
-        opened(store, ROWS + 1)
-    with opened(store) as one:
+        opened(tmp_path / "new.db", ROWS + 1)
+    with opened(tmp_path / "new.db") as one:
         assert one.n_labelled == 2
-        one.tell([OTHERS[7]], [2])
-    with opened(store, model=RandomForestClassifier(5), test=blobs()) as one:
-        assert one.n_labelled == 3
-    changed = ROWS.copy()
-    changed[OTHERS[7]] += 1
-    with pytest.raises(ValueError, match=rf"pool: 1 of the 1000 points .* holds another input now: {OTHERS[7]}; open"):
-        opened(store, changed)  # its inputs were gone through when it was opened first
-    assert not recwarn.list
-
-
-def test_targets_of_old_journals_are_held_to_what_they_say(tmp_path):
-    method, aims = METHODS["epig"], blobs(200, seed=4).inputs
-    config = {
-        "objective": repr(method.objective),
-        "search": repr(method.search),
-        "candidates": None,
-        "targets": {"kind": "set", "count": 1000, "inputs": Pool(aims).sampled_fingerprint()},
-    }
-    terms = Terms(Pool(ROWS).sampled_fingerprint(), "epig", 2, 0, config, {"points": 1000, "classes": []}, "0")
-    with Journal(tmp_path / "run.db") as journal:
-        journal.begin("main", terms)
-    for targets, changes in ((aims, 0), (aims + 1, 1)):
-        with opened(tmp_path / "run.db", method="epig", targets=targets) as one:
-            (run,) = one.journal.runs()
-            assert sum("terms" in amendment.detail for amendment in run.amendments) == changes
+        assert not one.ask().warnings
 
 
 FOREST = partial(RandomForestClassifier, 30, max_depth=4)

@@ -133,7 +133,7 @@ def test_refused():
         DDU(mlp(2, 2), density=GaussianDensity)
     with pytest.raises(ValueError, match="fit the model first"):
         DDU(mlp(2, 2), device="cpu").believe(np.eye(2))
-    with pytest.raises(ValueError, match="k: expected a number of neighbours"):
+    with pytest.raises(ValueError, match="k: expected a whole number of at least 1, found 0; the default is 50"):
         NeighbourDensity(0)
 
 

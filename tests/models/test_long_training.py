@@ -292,11 +292,18 @@ def test_members_of_an_ensemble_have_files_of_their_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"schedule": "magic"}, "schedule: expected constant, linear, steps, cosine or one-cycle, found 'magic'"),
-        ({"keep": "first"}, "keep: expected best, least-loss or last"),
-        ({"precision": "float16"}, "precision: expected float32 or bfloat16"),
+        (
+            {"schedule": "magic"},
+            "schedule: expected 'constant', 'linear', 'steps', 'cosine' or 'one-cycle', found 'magic'; the default is",
+        ),
+        ({"keep": "first"}, "keep: expected 'best', 'least-loss' or 'last', found 'first'; the default is 'best'"),
+        ({"precision": "float16"}, "precision: expected 'float32' or 'bfloat16', found 'float16'"),
         ({"momentum": 1.0}, "momentum: must be at least 0 and below 1"),
-        ({"warm_up": -0.1}, "warm_up: must be at least 0 and below 1"),
+        ({"warm_up": -0.1}, "warm_up: expected a number of at least 0, found -0.1; the default is 0.0"),
+        ({"learning_rate": 0}, "learning_rate: must be greater than 0 .found 0.; the default is 0.001"),
+        ({"learning_rate": float("nan")}, "learning_rate: expected a number of at least 0, found nan; the default is"),
+        ({"max_epochs": 0}, "max_epochs: expected a whole number of at least 1, found 0; the default is 100"),
+        ({"weight_decay": -1}, "weight_decay: expected a number of at least 0, found -1; the default is 0.0"),
         ({"drops": (30, 40)}, "drops: expected shares of the epochs"),
         ({"nesterov": True}, "nesterov: it is for sgd with momentum, found adam"),
         (
@@ -306,14 +313,21 @@ def test_members_of_an_ensemble_have_files_of_their_own(tmp_path, monkeypatch):
         ({"penalty": 0.5}, "penalty: expected a function or a value such as JacobianPenalty.., found 0.5"),
         ({"checkpoint": __file__}, "checkpoint: expected a folder, found the file"),
         ({"enough": None}, "enough: expected a number, found None; the default is 0.01"),
-        ({"epoch_samples": "all"}, "epoch_samples: expected a whole number, found 'all'; the default is None"),
-        ({"batch": 1.5}, "batch: expected a whole number, found 1.5"),
+        ({"epoch_samples": "all"}, "epoch_samples: expected a whole number of at least 1 or None, found 'all'"),
+        ({"batch": 1.5}, "batch: expected a whole number of at least 1, found 1.5; the default is 64"),
         ({"drops": 0.5}, "drops: expected shares of the epochs such as"),
     ],
 )
 def test_settings_are_checked(wrong, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         Training(**wrong)
+
+
+def test_crops_are_checked():
+    with pytest.raises(
+        ValueError, match=r"^padding: expected a whole number of at least 0, found -1; the default is 4"
+    ):
+        CropFlip(padding=-1)
 
 
 def test_a_changed_function_of_the_user_does_not_find_the_fit_of_the_old_one(tmp_path):

@@ -49,5 +49,5 @@ def test_the_learning_rate_falls_to_nothing(monkeypatch):
         settings = Training(0.4, max_epochs=4, schedule=schedule)
         train(ntk_mlp(5, hidden=(4,)), EXAMPLES, EXAMPLES, settings, device="cpu")
     assert rates == pytest.approx([0.4, 0.3, 0.2, 0.1] + [0.4] * 4)
-    with pytest.raises(ValueError, match=r"^schedule: expected constant, linear.* found 'falling'"):
+    with pytest.raises(ValueError, match=r"^schedule: expected 'constant', 'linear'.* found 'falling'"):
         Training(schedule="falling")

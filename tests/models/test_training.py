@@ -78,7 +78,7 @@ def test_numbers_too_are_judged_by_the_mean_of_draws():
 
 
 def test_a_negative_number_of_validation_draws_is_refused():
-    with pytest.raises(ValueError, match="validation_draws: cannot be negative"):
+    with pytest.raises(ValueError, match="validation_draws: expected a whole number of at least 0"):
         Training(validation_draws=-1)
 
 
@@ -291,12 +291,12 @@ def test_a_loss_that_explodes_is_refused():
     ("wrong", "said"),
     [
         ({"learning_rate": 0}, "learning_rate: must be greater than 0"),
-        ({"batch": 0}, "batch: must be greater than 0"),
-        ({"max_epochs": 0}, "max_epochs: must be greater than 0"),
-        ({"epoch_samples": -1}, "epoch_samples: must be greater than 0"),
-        ({"patience": 0}, "patience: must be greater than 0"),
-        ({"weight_decay": -1}, "weight_decay: cannot be negative"),
-        ({"optimiser": "magic"}, "optimiser: expected adam, adamw or sgd, found 'magic'"),
+        ({"batch": 0}, "batch: expected a whole number of at least 1"),
+        ({"max_epochs": 0}, "max_epochs: expected a whole number of at least 1"),
+        ({"epoch_samples": -1}, "epoch_samples: expected a whole number of at least 1"),
+        ({"patience": 0}, "patience: expected a whole number of at least 1"),
+        ({"weight_decay": -1}, "weight_decay: expected a number of at least 0"),
+        ({"optimiser": "magic"}, "optimiser: expected 'adam', 'adamw' or 'sgd', found 'magic'"),
     ],
 )
 def test_settings_are_checked(wrong, said):

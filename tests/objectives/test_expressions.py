@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
+from conformance.references import mixture_entropy, normal
 from natsel.beliefs import CategoricalSamples, FisherRows, GaussianFeatures, GaussianSamples
 from natsel.calculus import DiscreteJoint, GaussianJoint, PredictiveJoint, info, parse
 from natsel.capabilities import Capability
 from natsel.choose.methods import METHODS
 from natsel.conformance.grid import READ, TARGETS, Pair, Pool, at, default, pool
-from natsel.conformance.references import mixture_entropy, normal
 from natsel.objectives import (
     EIG,
     READINGS,

@@ -1,10 +1,10 @@
-"""Journals for tests: one with a row in every table, and one as an earlier natsel wrote it."""
+"""Journals for tests: one with a row in every table."""
 
 import sqlite3
 
 import torch
 
-from natsel.store import Acquisition, Ask, Journal, Points, Stop, Terms, schema, writing
+from natsel.store import Acquisition, Ask, Journal, Points, Stop, Terms
 
 TERMS = Terms(pool="some data", method="bald", k=2, seed=0, notes={"classes": ["cat", "dog"]})
 
@@ -19,25 +19,6 @@ def filled(journal, name="main"):
     journal.record_stop(state.run, Stop(1, "rule", "reason"))
     journal.keep(state.run, "weights", 1, {"w": torch.ones(3)})
     return state
-
-
-def of_version_1(path, labels=50):
-    """A journal of version 1 with its log (WAL) and no seals, left open: the connection is returned."""
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA wal_autocheckpoint = 0")
-    database.execute("BEGIN")
-    for statement in schema.MIGRATIONS[0]:
-        database.execute(statement)
-    database.execute("PRAGMA user_version = 1")
-    database.execute("COMMIT")
-    database.execute("BEGIN")
-    writing.run(database, "main", TERMS)
-    for id in range(labels):
-        database.execute("INSERT INTO entries (run, kind, who, at) VALUES (1, 'tell', '', '')")
-        database.execute("INSERT INTO labels VALUES (?, 0, ?, ?, NULL)", (id + 1, id, id % 2))
-    database.execute("COMMIT")
-    return database
 
 
 def page_of(path, table):

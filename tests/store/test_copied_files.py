@@ -4,10 +4,8 @@ import random
 import shutil
 import threading
 
-import pytest
-
 from natsel.store import Acquisition, Ask, Journal
-from store.made_journals import TERMS, count_of, of_version_1
+from store.made_journals import TERMS, count_of
 
 PAGE = 4096
 
@@ -101,32 +99,3 @@ def test_copies_made_while_others_write_are_whole_or_refused(tmp_path):
     assert whole
     shutil.copy(path, tmp_path / "copy.db")
     assert count_of(tmp_path / "copy.db") == acknowledged[0]
-
-
-def test_a_journal_with_a_log_is_made_one_file(tmp_path):
-    """An earlier natsel left the latest entries in the log; a kill leaves both files."""
-    old = of_version_1(tmp_path / "run.db")
-    for suffix in ("", "-wal"):
-        shutil.copy(f"{tmp_path / 'run.db'}{suffix}", f"{tmp_path / 'killed.db'}{suffix}")
-    old.close()
-    assert count_of(tmp_path / "killed.db") == 50
-    assert sorted(file.name for file in tmp_path.glob("killed*")) == ["killed.db"]
-    shutil.move(tmp_path / "killed.db", tmp_path / "moved.db")
-    with Journal(tmp_path / "moved.db") as journal:
-        assert journal.check().sound
-        journal.tell(journal.replay("main"), [100], [1])
-        assert len(journal.labels(1)) == 51
-
-
-def test_a_journal_with_a_log_that_was_copied_alone_is_seen(tmp_path):
-    old = of_version_1(tmp_path / "run.db")
-    shutil.copy(tmp_path / "run.db", tmp_path / "alone.db")
-    with pytest.raises(ValueError, match=r"without its log: what was told may be in alone.db-wal.*copy both files"):
-        Journal(tmp_path / "alone.db")
-    assert not list(tmp_path.glob("alone.db-*"))
-    old.execute("PRAGMA wal_checkpoint")
-    shutil.copy(tmp_path / "run.db", tmp_path / "short.db")
-    with pytest.warns(UserWarning, match=r"latest entries in short.db-wal; if it was copied without that file"):
-        Journal(tmp_path / "short.db").close()
-    old.close()
-    Journal(tmp_path / "short.db").close()  # and says nothing the next time

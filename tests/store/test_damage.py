@@ -13,7 +13,7 @@ import pytest
 
 from natsel.bench.bit_flips import measure
 from natsel.store import Journal
-from store.made_journals import TERMS, filled, flip, of_version_1, page_of
+from store.made_journals import TERMS, filled, flip, page_of
 
 
 @pytest.fixture
@@ -121,22 +121,6 @@ def test_no_sentence_advises_to_remove_a_journal(path, tmp_path):
         assert ";" in sentence
         assert "remove" not in sentence
         assert "delete" not in sentence
-
-
-def test_a_damaged_journal_of_an_earlier_version_is_not_sealed(tmp_path):
-    path = tmp_path / "run.db"
-    database = of_version_1(path, labels=300)
-    database.close()
-    content = bytearray(path.read_bytes())
-    place = page_of(path, "labels_of_an_id")
-    content[place + 100 : place + 900] = bytes(800)
-    path.write_bytes(content)
-    for check in (True, False):
-        with pytest.raises(ValueError, match="is damaged"):
-            Journal(path, check=check)
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA user_version").fetchone() == (1,)
-    database.close()
 
 
 def test_what_may_not_be_written_says_so_and_is_read(path):

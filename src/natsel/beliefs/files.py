@@ -23,7 +23,7 @@ from natsel.beliefs.base import Belief
 from natsel.beliefs.categorical import CategoricalSamples
 from natsel.beliefs.gaussian import GaussianSamples
 from natsel.beliefs.prediction_tables import read_means_table, read_table
-from natsel.beliefs.storage import FORMAT, described_by_format_1, kind_called, put_together, taken_apart, wrong_fields
+from natsel.beliefs.storage import FORMAT, kind_called, put_together, taken_apart, wrong_fields
 from natsel.containers import Arrays, open_arrays, read_npy, readable, write_arrays
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ def save(belief: Belief, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Belief:
-    """Read back what `save` wrote.
-
-    Files of format 1 do not hold what labels told a belief: evidence and surprise of draws count from the file on, and
-    `with_weights_of` refuses Gaussian features that may have seen labels.
-    """
+    """Read back what `save` wrote."""
     return _load(open_arrays(path), path)
 
 
@@ -170,14 +166,13 @@ def _load(arrays: Arrays, path: str | Path) -> Belief:
     name, version = arrays.texts.get("natsel_kind"), arrays.texts.get("natsel_format", "")
     if name is None:
         raise ValueError(f"path: {path} holds arrays but no belief; read it with natsel.beliefs.files.read_predictions")
-    if not version.isdecimal() or int(version) > FORMAT:
-        raise ValueError(f"path: {path} has format {version!r}, this natsel reads up to {FORMAT}; upgrade natsel")
+    if version != str(FORMAT):
+        raise ValueError(
+            f"path: {path} has format {version!r}, this natsel reads {FORMAT}; upgrade natsel or save it anew"
+        )
     kind = kind_called(name, f"path: {path}")
-    if int(version) == 1:
-        description = described_by_format_1(kind, arrays.shapes, arrays.texts)
-    else:
-        with readable(Path(path)):
-            description = dict(json.loads(arrays.texts["natsel_fields"]))
+    with readable(Path(path)):
+        description = dict(json.loads(arrays.texts["natsel_fields"]))
     wrong = wrong_fields(kind, description, arrays.shapes)
     if wrong is not None:
         raise ValueError(f"path: {path} {wrong}")

@@ -204,8 +204,7 @@ class GaussianFeatures(_AboutNumbers):
     draws_id: str | None = None
     ids: IdArray = None  # type: ignore[assignment]
     mean: Tensor = 0.0  # type: ignore[assignment]
-    # What labels did, in order; None where a file of format 1 did not tell whether there were any.
-    updates: tuple[Update, ...] | None = field(default=(), init=False, repr=False)
+    updates: tuple[Update, ...] = field(default=(), init=False, repr=False)  # what labels did, in order
 
     points: ClassVar[tuple[str, ...]] = ("features_N_D", "noise", "mean")
 
@@ -290,8 +289,8 @@ class GaussianFeatures(_AboutNumbers):
 
     @property
     def log_evidence(self) -> float:
-        """ln p of all labels conditioned on so far; 0 before the first, NaN where a file of format 1 did not tell."""
-        return math.nan if self.updates is None else sum((update.log_evidence for update in self.updates), 0.0)
+        """ln p of all labels conditioned on so far; 0 before the first."""
+        return sum((update.log_evidence for update in self.updates), 0.0)
 
     def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
         """The belief after seeing real labels at some of its points: the exact Gaussian posterior.
@@ -322,12 +321,6 @@ class GaussianFeatures(_AboutNumbers):
             raise ValueError(
                 f"other: expected GaussianFeatures, found {type(other).__name__}; predict both with one model"
             )
-        if self.updates is None or other.updates is None:
-            whose = "this belief" if self.updates is None else "it"
-            raise ValueError(
-                f"other: {whose} was read from a file of format 1, which does not tell what labels were conditioned on;"
-                " believe anew with the model, condition and save again"
-            )
         done = len(self.updates)
         if [update.name for update in self.updates] != [update.name for update in other.updates[:done]]:
             raise ValueError(
@@ -351,7 +344,7 @@ class GaussianFeatures(_AboutNumbers):
             features_N_D=update.features(self.features_N_D), mean=self.mean_N + update.mean(self.features_N_D)
         )
         name = None if self.draws_id is None else f"{self.draws_id} given {update.name}"
-        belief._set(updates=None if self.updates is None else (*self.updates, update), draws_id=name)
+        belief._set(updates=(*self.updates, update), draws_id=name)
         return belief
 
 

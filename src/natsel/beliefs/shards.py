@@ -23,7 +23,6 @@ from natsel.beliefs.storage import (
     FORMAT,
     IDS,
     Description,
-    described_by_format_1,
     kind_called,
     over_points,
     put_together,
@@ -150,8 +149,8 @@ class _Manifest:
     key: str | None = None
     kind: str = ""
     description: Description = field(default_factory=dict)
-    shared: str | None = None
-    """What names everything that does not run over points; None where format 1 did not keep it."""
+    shared: str = ""
+    """What names everything that does not run over points."""
     complete: bool = False
     shards: list[dict[str, Any]] = field(default_factory=list)
 
@@ -161,13 +160,10 @@ def _read(folder: Path) -> _Manifest:
     with readable(path):
         found = json.loads(path.read_text())
         version = found.pop("format")
-    if version not in (1, FORMAT):
-        raise ValueError(f"folder: {folder} has format {version!r}, this natsel reads up to {FORMAT}; upgrade natsel")
-    if version == 1:
-        with readable(path):
-            draws_id, name, tensors = found.pop("draws_id"), found["kind"], found["shards"][0]["fields"]
-        kind, texts = kind_called(name, f"folder: {folder}"), {} if draws_id is None else {"draws_id": draws_id}
-        found["description"] = described_by_format_1(kind, tensors, texts)
+    if version != FORMAT:
+        raise ValueError(
+            f"folder: {folder} has format {version!r}, this natsel reads {FORMAT}; write it with this natsel"
+        )
     with readable(path):
         return _Manifest(**found)
 
@@ -207,7 +203,7 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
                 f"beliefs: {name} of shard {number} is {fields[name]}, of the first {first[name]}; all shards need the"
                 " same type, draws and classes"
             )
-    if manifest.shared not in (None, shared):
+    if manifest.shared != shared:
         raise ValueError(
             f"beliefs: shard {number} differs from the first in what all points share, such as weights of draws or"
             " labels seen; one folder holds one belief of one model"
@@ -233,11 +229,11 @@ def _finished(folder: Path, manifest: _Manifest, number: int) -> dict[str, Any] 
 
 def _same(manifest: _Manifest, shard: dict[str, Any], belief: Belief) -> bool:
     fingerprint, shared = _fingerprints(belief, *taken_apart(belief))
-    return fingerprint == shard["fingerprint"] and manifest.shared in (None, shared)
+    return fingerprint == shard["fingerprint"] and shared == manifest.shared
 
 
 def _fingerprints(belief: Belief, tensors: dict[str, Tensor], description: Description) -> tuple[str, str]:
-    """Of what format 1 kept of a shard, so that its folders can be gone on with, and of all that points share."""
+    """Of what runs over points or draws, and of all that points share."""
     kept = {name: tensors[name] for name in over_points(type(belief)) + belief.draws if name in tensors}
     shared = {name: tensors[name] for name in tensors if name not in over_points(type(belief))}
     return _digest(kept), _digest(shared, json.dumps(description))

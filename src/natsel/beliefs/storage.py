@@ -3,7 +3,7 @@
     description     field → None, a number, a text, a list, {"tensor": name} or {"form": name, "parts": {…}}
 
 Files and shards hold both (`natsel.beliefs.files`, `natsel.beliefs.shards`), so that a field is kept wherever a belief
-goes: what labels taught it, the precision of its weights, its warnings. Format 1 kept tensors and names alone.
+goes: what labels taught it, the precision of its weights, its warnings.
 """
 
 import json
@@ -112,23 +112,6 @@ def wrong_fields(kind: type[Belief], description: Mapping[str, Any], tensors: Co
     if strange:
         return f"holds {', '.join(strange)}, which no {kind.__name__} of this natsel has; upgrade natsel"
     return None
-
-
-def described_by_format_1(kind: type[Belief], tensors: Container[str], texts: Mapping[str, str]) -> Description:
-    """What files of format 1 hold: fields that run over points and draws, words, and the name of the draws."""
-    description: Description = {"draws_id": texts.get("draws_id"), **{name: texts.get(name) for name in kind.named}}
-    for name in over_points(kind) + kind.draws:
-        form = FORMS.get(texts.get(name, ""))
-        if form is not None and name in kind.draws:
-            parts = {part: {"tensor": f"{name}.{part}"} for part in form.parts}
-            description[name] = {"form": texts[name], "parts": parts}
-        elif name != "mean" or name in tensors:  # files from before beliefs had means lack them
-            description[name] = {"tensor": name}
-    # Conditioning came with means, and showed in a name where there was one; otherwise the file does not tell.
-    named = texts.get("draws_id")
-    if "updates" in _fields_of(kind) and "mean" in tensors and (named is None or " given " in named):
-        description["updates"] = None
-    return description
 
 
 def kind_called(name: str, where: str) -> type[Belief]:

@@ -5,7 +5,6 @@ there is covered at once. Only beliefs need a line of their own, in MAKERS: how 
 Plug-ins add theirs in modules of the entry-point group `natsel.conformance`.
 """
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -643,14 +642,6 @@ def pairs(
             for pair in found
         ],
     )
-
-
-def subclasses(base: type) -> Iterator[type]:
-    """All classes of natsel below a base, abstract ones left out."""
-    for cls in base.__subclasses__():
-        yield from subclasses(cls)
-        if cls.__module__.startswith("natsel.") and not inspect.isabstract(cls):
-            yield cls
 
 
 def at(positions: Any, device: str = "cpu") -> Tensor:

@@ -27,9 +27,7 @@ from natsel.data.lazy import Lazy
 from natsel.ids import IdArray, keys_of
 from natsel.memory import rows_per_chunk
 
-VERSION = "2:"
-"""How fingerprints begin; those without it are of a sample, as they were once made (`sampled_fingerprint`)."""
-
+_VERSION = "2:"  # how fingerprints begin
 _SAMPLE = 64
 # Texts, file names and objects have no size of their own to plan chunks by.
 _OBJECTS = 4096
@@ -109,7 +107,7 @@ class Contents:
         ids = self.ids[:count]
         digest.update(ids.astype("<i8").tobytes() if ids.dtype.kind == "i" else repr(keys_of(ids)).encode())
         digest.update(self._first(count).astype("<i8").tobytes())
-        return VERSION + digest.hexdigest()
+        return _VERSION + digest.hexdigest()
 
     def marks(self) -> bytes:
         """4 bytes for each point, which tell whether its input is the same; none where only a sample is known.
@@ -143,23 +141,6 @@ def sample(count: int) -> Array:
     (64, array([0, 1]))
     """
     return np.unique(np.linspace(0, count - 1, num=min(count, _SAMPLE)).astype(np.int64))
-
-
-def sampled_fingerprint(inputs: Any, ids: Array | None, classes: tuple[str, ...]) -> str:
-    """The name of a pool in journals from before version 2: its ids, classes, shape and up to 64 of its inputs.
-
-    >>> sampled_fingerprint(np.arange(6.0).reshape(3, 2), None, ())
-    '23da555c08496fe9e676b677f2e4bbdf'
-    """
-    digest = hashlib.blake2b(repr((len(inputs), classes)).encode(), digest_size=16)
-    if ids is not None:
-        digest.update(np.ascontiguousarray(ids, dtype="<i8").tobytes())
-    some = inputs[sample(len(inputs))]
-    some = as_numpy(some.frame if isinstance(some, FrameRows) else some)
-    texts = some.dtype.kind == "O"
-    digest.update(repr((some.shape[1:], "text" if texts else some.dtype.str)).encode())
-    digest.update(repr(some.tolist()).encode() if texts else np.ascontiguousarray(some).tobytes())
-    return digest.hexdigest()
 
 
 def _held(inputs: Any) -> Any:

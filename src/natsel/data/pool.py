@@ -18,7 +18,7 @@ import numpy as np
 from natsel.data.alignment import aligned
 from natsel.data.any_source import examples_from
 from natsel.data.class_names import lookalikes, refuse
-from natsel.data.contents import Contents, digests_of, sampled_fingerprint
+from natsel.data.contents import Contents, digests_of
 from natsel.data.examples import Examples
 from natsel.data.labels import (
     Array,
@@ -434,10 +434,6 @@ class Pool:
         set, images from Hugging Face) a sample of 64 and their number are taken.
         """
         return self.contents().fingerprint()
-
-    def sampled_fingerprint(self) -> str:
-        """The name that journals had for a pool before version 2, from a sample of 64 inputs."""
-        return sampled_fingerprint(self.inputs, self._ids, self.classes)
 
     def digests_of(self, ids: Any) -> list[int]:
         """A digest of the input of each id, which are read where they must be.

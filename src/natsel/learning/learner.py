@@ -51,7 +51,7 @@ from natsel.learning.run_tables import LABEL_COLUMNS, History, ToldLabels
 from natsel.learning.stopping import Budget, CostBudget, Rule, View, as_rules
 from natsel.learning.students import believe_with_students
 from natsel.learning.target_sources import most_targets, targets_for
-from natsel.learning.terms import in_the_form_of, refuse_other_pool, rule_for, terms_of
+from natsel.learning.terms import rule_for, terms_of
 from natsel.models.protocol import Model, Progress
 from natsel.objectives import Argument
 from natsel.seeds import derive
@@ -505,14 +505,15 @@ class ActiveLearner:
                     " or choose another file"
                 )
             before = len(self.journal.points(known.run))
-            if not before:
-                refuse_other_pool(known.terms, terms, contents, self.pool, self.journal.path)
-                before = known.terms.notes.get("points", len(points))
+            if not before and terms.pool != known.terms.pool:  # begun in the journal itself, which names no points then
+                data = known.terms.other_data(terms)
+                raise ValueError(
+                    f"store: {self.journal.path} holds a run of {data}; open it as it was or choose another file"
+                )
             self._refuse_names_for_numbers(known)
             ours, theirs = self.pool.classes, {*known.classes, *known.names[1]}
             refuse(lookalikes({*ours} - theirs, theirs - {*ours}), known.classes, ours, ours, "classes", "")
-            terms = in_the_form_of(known.terms, terms, self.targets)
-            self._news = news_of(known, terms, len(points) - before)
+            self._news = news_of(known, terms, len(points) - (before or len(points)))
         return RunRecord(self.journal, run, terms, self.pool, names, not contents.sampled, points)
 
     def _refuse_names_for_numbers(self, known: Run) -> None:

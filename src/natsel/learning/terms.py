@@ -8,30 +8,23 @@
     resolve             the rule for labels of several people, by its name; not there where the last label counts
 
 A run can be continued with the same model and seed only; other terms may change between rounds, and the journal
-records the change. Older journals lack some of these: only those they have are compared.
+records the change.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from natsel import __version__
 from natsel.choose import Method
-from natsel.data.contents import VERSION, Contents
+from natsel.data.contents import Contents
 from natsel.data.examples import Examples
-from natsel.data.pool import Pool
 from natsel.learning.model_text import text_of
-from natsel.learning.target_sources import TargetInputs
 from natsel.models.protocol import Model
 from natsel.store import Terms
 from natsel.store.state import RULES, Rule
-
-# Journals of older versions do not have these.
-_ADDED_LATER = ("model", "validation", "test")
 
 
 def terms_of(
@@ -82,37 +75,6 @@ def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool |
         choices = "'majority' (of classes), 'last' or a function with a name, which a run needs again"
         raise ValueError(f"resolve: expected {choices}, found {rule!r}")
     return name, rule
-
-
-def in_the_form_of(known: Terms, terms: Terms, targets: TargetInputs | None) -> Terms:
-    """Terms as the version of natsel that wrote the known ones would have written them."""
-    config = {name: value for name, value in terms.config.items() if name not in _ADDED_LATER or name in known.config}
-    if "treatment" in terms.notes and "treatment=" not in str(known.config.get("model", "treatment=")):
-        config["model"] = re.sub(r"(, )?treatment=('[^']*'|-?\d+)", "", config["model"])  # it had no name
-    before = known.config.get("targets") or {}
-    if "targets" in config and targets is not None and not str(before.get("inputs", VERSION)).startswith(VERSION):
-        config["targets"] = {**config["targets"], "inputs": Pool(targets.inputs).sampled_fingerprint()}
-    return replace(terms, config=config)
-
-
-def refuse_other_pool(known: Terms, terms: Terms, contents: Contents, pool: Pool, place: Any) -> None:
-    """Raise a ValueError where a pool does not begin with the points of a run from before the ids of points were kept.
-
-    >>> pool, other = Pool(np.array([4, 5, 6])), Pool(np.array([4, 9, 6]))
-    >>> known = Terms(pool.fingerprint(), "bald", 2, 0, notes={"points": 3})
-    >>> refuse_other_pool(known, known, other.contents(), other, "run.db")
-    Traceback (most recent call last):
-    ValueError: store: run.db holds a run of other inputs or ids; open it as it was or choose another file
-    """
-    if known.pool.startswith(VERSION):
-        points, classes = known.notes.get("points", len(pool)), tuple(known.notes.get("classes", contents.classes))
-        same = points <= len(pool) and contents.fingerprint(points, classes) == known.pool
-    else:
-        same = pool.sampled_fingerprint() == known.pool
-    if not same:
-        raise ValueError(
-            f"store: {place} holds a run of {known.other_data(terms)}; open it as it was or choose another file"
-        )
 
 
 def _fingerprint(examples: Examples) -> str:

@@ -41,13 +41,9 @@ class Report:
         return not self.problems
 
 
-def damage(database: sqlite3.Connection, version: int | None = None) -> str | None:
-    """What is first found to be wrong with a journal, None where nothing is; one moment of it must be open.
-
-    A journal of an earlier version has no seals yet.
-    """
-    sealed = version is None or version >= schema.SEALED
-    checks = [_schema(version), _structure, _numbering, *([_seals] if sealed else [])]
+def damage(database: sqlite3.Connection) -> str | None:
+    """What is first found to be wrong with a journal, None where nothing is; one moment of it must be open."""
+    checks = [_schema, _structure, _numbering, _seals]
     return next((problem for check in checks for problem in _tried(check, database)), None)
 
 
@@ -61,7 +57,7 @@ def whole_until(database: sqlite3.Connection) -> int:
 
 def report(database: sqlite3.Connection, artefacts: Artefacts, path: Path | str) -> Report:
     """Check everything there is to check."""
-    checks = [_schema(None), _structure, _numbering, _seals, _references, _folds]
+    checks = [_schema, _structure, _numbering, _seals, _references, _folds]
     problems = tuple(problem for check in checks for problem in _tried(check, database))
     names = _tried(lambda _: [name for (name,) in database.execute("SELECT DISTINCT hash FROM artefacts")], database)
     states = {name: artefacts.look(name) for name in names} if not problems else {}
@@ -88,12 +84,9 @@ def _structure(database: sqlite3.Connection) -> list[str]:
     return [line for (line,) in database.execute("PRAGMA integrity_check(9)") if line != "ok"]
 
 
-def _schema(version: int | None) -> Callable[[sqlite3.Connection], list[str]]:
-    def check(database: sqlite3.Connection) -> list[str]:
-        missing = schema.expected(version) - schema.found(database)
-        return [f"{kind} {name} is not natsel's" for kind, name, _ in sorted(missing)]
-
-    return check
+def _schema(database: sqlite3.Connection) -> list[str]:
+    missing = schema.expected() - schema.found(database)
+    return [f"{kind} {name} is not natsel's" for kind, name, _ in sorted(missing)]
 
 
 def _numbering(database: sqlite3.Connection) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a file becomes a journal: created, recognised, brought up to date, looked over for damage, or refused.
+"""How a file becomes a journal: created, recognised, looked over for damage, or refused.
 
 **The file is the journal.** It is in SQLite's rollback mode: a commit has written its pages into the file, and flushed
 them to disk, before it returns. The log beside it (`run.db-journal`) is there only while a commit is under way, or
@@ -11,13 +11,11 @@ is older than that, one of them (`sqlite_sequence`) names the last entry, and ev
 (docs/decisions/0013).
 """
 
-import os
 import sqlite3
 import time
 from pathlib import Path
 
-from natsel.options import warn
-from natsel.store import schema, seals
+from natsel.store import schema
 from natsel.store.checking import damage, whole_until
 from natsel.store.failures import FAILURES, damaged, explained, is_busy
 
@@ -27,7 +25,7 @@ MEMORY = ":memory:"
 def connect(path: str | Path, *, create: bool = True, timeout: float = 60.0, check: bool = True) -> sqlite3.Connection:
     """A connection to the journal at `path`; without `check` it is not looked over for damage.
 
-    >>> connect(":memory:").execute("PRAGMA user_version").fetchone()[0] == len(schema.MIGRATIONS)
+    >>> connect(":memory:").execute("PRAGMA user_version").fetchone()[0] == schema.VERSION
     True
     """
     if sqlite3.sqlite_version_info < (3, 37):
@@ -61,32 +59,17 @@ def _check_place(path: Path, create: bool) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> None:
-    # Looked for before SQLite makes one. That the file wants one is asked of SQLite: to open the file beside it and
-    # close it again would take away the locks that other connections of this process have on it.
-    has_log = Path(f"{os.path.realpath(path)}-wal").exists()
     # Before anything is changed in a file that may be somebody else's, and at one moment, for it may be in the making.
     connection.execute("BEGIN")
     version = _recognise(connection, path)
     connection.execute("ROLLBACK")
-    log_is_missing = connection.execute("PRAGMA journal_mode").fetchone() == ("wal",) and not has_log
-    if log_is_missing and not version:
-        raise ValueError(
-            f"store: {path} is a journal without its log: what was told may be in {Path(path).name}-wal, which is not"
-            " beside it; copy both files, or choose another name to begin anew"
-        )
     (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
     if mode not in ("delete", "memory"):
         raise ValueError(f"store: {path} cannot leave SQLite's mode {mode}; close other programs that have it open")
     connection.execute("PRAGMA synchronous = EXTRA")  # flushes the folder too: a log once removed must not come back
     connection.execute("PRAGMA cache_spill = OFF")  # else pages of a large commit are written before its end
-    if version < len(schema.MIGRATIONS):
-        connection.execute("PRAGMA foreign_keys = OFF")  # tables that others refer to are made anew
-        _bring_up_to_date(connection, path)
-        if log_is_missing and version == 1:
-            warn(
-                f"store: {path} was written by an earlier natsel, which kept the latest entries in"
-                f" {Path(path).name}-wal; if it was copied without that file, copy both again"
-            )
+    if not version:
+        _make(connection, path)
     elif check:
         connection.execute("BEGIN")
         _refuse_damage(connection, path)
@@ -94,21 +77,16 @@ def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> N
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: str | Path) -> None:
+def _make(connection: sqlite3.Connection, path: str | Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
-    version = _recognise(connection, path)  # another process may have been quicker
-    if version:
-        _refuse_damage(connection, path, version)  # else the seal to come would make the damage part of the journal
-    for step in schema.MIGRATIONS[version:]:
-        for statement in step:
+    if not _recognise(connection, path):  # another process may have been quicker
+        for statement in schema.STATEMENTS:
             connection.execute(statement)
-    seals.seal(connection)
-    connection.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
     connection.execute("COMMIT")
 
 
-def _refuse_damage(connection: sqlite3.Connection, path: str | Path, version: int | None = None) -> None:
-    reason = damage(connection, version)
+def _refuse_damage(connection: sqlite3.Connection, path: str | Path) -> None:
+    reason = damage(connection)
     if reason is not None:
         raise damaged(path, reason, whole_until(connection))
 
@@ -123,9 +101,9 @@ def _recognise(connection: sqlite3.Connection, path: str | Path) -> int:
         raise ValueError(f"store: {path} is a database of another program; choose another file")
     if tables and not version:
         raise damaged(path, "it has tables and no version")
-    if version > len(schema.MIGRATIONS):
+    if version not in (0, schema.VERSION):
         raise ValueError(
-            f"store: {path} was written by a newer natsel (journal version {version}, this one reads up to"
-            f" {len(schema.MIGRATIONS)}); upgrade natsel"
+            f"store: {path} has journal version {version}, this natsel reads {schema.VERSION}; open it with the natsel"
+            " that wrote it, or choose another file"
         )
     return int(version)

@@ -52,9 +52,7 @@ def runs(database: sqlite3.Connection) -> list[Run]:
 
 
 def amendments(database: sqlite3.Connection) -> dict[int, list[Amendment]]:
-    """What changed about each run, in order; nothing in a journal from before there were changes."""
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'amendments'").fetchone():
-        return {}
+    """What changed about each run, in order."""
     found: dict[int, list[Amendment]] = {}
     for run, seq, who, at, detail in database.execute(
         "SELECT a.run, seq, e.who, e.at, a.detail FROM amendments a JOIN entries e USING (seq) ORDER BY seq"
@@ -72,7 +70,7 @@ def state(database: sqlite3.Connection, run: Run, until: int | None = None, reso
 
 
 def points(database: sqlite3.Connection, run: int) -> Points:
-    """The points of a run in the order in which they joined; none in a journal from before they were kept."""
+    """The points of a run in the order in which they joined; none where the run was begun without."""
     keys: list[Key] = []
     marks: list[bytes] = []
     for count, ids, some in database.execute("SELECT count, ids, marks FROM points WHERE run = ? ORDER BY seq", (run,)):

@@ -1,4 +1,4 @@
-"""The tables of a journal, version by version. `natsel.store.opening` says how a file gets them.
+"""The tables of a journal. `natsel.store.opening` says how a file gets them.
 
 `entries` is the spine: one row for each thing that happened, numbered in the order in which it was committed. The other
 tables hold the details of an entry. Every table is STRICT and append-only: triggers refuse UPDATE, DELETE and REPLACE,
@@ -19,13 +19,16 @@ whichever program tries.
     points        the ids of points that joined, in order, and a mark of the input of each
     seals         a digest of all that one transaction wrote, chained to the one before (`natsel.store.seals`)
 
-The version of the schema is `user_version`; `application_id` spells "nats", so that no other file is taken for one.
+The version of the schema is `user_version`, and files of another are refused; `application_id` spells "nats", so that
+no other file is taken for a journal.
 """
 
 import sqlite3
 from contextlib import closing
 
 APPLICATION = int.from_bytes(b"nats", "big")
+VERSION = 3
+_ID = "id ANY NOT NULL CHECK (typeof(id) IN ('integer', 'text'))"
 
 # Table: (columns, keys). Each key is unique, and guarded against REPLACE, which would delete without a trace.
 _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -36,7 +39,7 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "entries": (
         "seq INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL REFERENCES runs, kind TEXT NOT NULL CHECK (kind IN"
-        " ('ask', 'tell', 'skip', 'release', 'round', 'stop')), who TEXT NOT NULL, at TEXT NOT NULL",
+        " ('ask', 'tell', 'skip', 'release', 'round', 'stop', 'amend')), who TEXT NOT NULL, at TEXT NOT NULL",
         ("seq",),
     ),
     "asks": (
@@ -46,17 +49,16 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("seq", "run, ask"),
     ),
     "acquisitions": (
-        "seq INTEGER NOT NULL REFERENCES asks, step INTEGER NOT NULL, id INTEGER NOT NULL, score REAL, epistemic REAL,"
+        f"seq INTEGER NOT NULL REFERENCES asks, step INTEGER NOT NULL, {_ID}, score REAL, epistemic REAL,"
         " aleatoric REAL",
         ("seq, step", "seq, id"),
     ),
     "labels": (
-        "seq INTEGER NOT NULL REFERENCES entries, step INTEGER NOT NULL, id INTEGER NOT NULL, value ANY NOT NULL,"
-        " ask INTEGER",
+        f"seq INTEGER NOT NULL REFERENCES entries, step INTEGER NOT NULL, {_ID}, value ANY NOT NULL, ask INTEGER",
         ("seq, step", "seq, id"),
     ),
     "marks": (
-        "seq INTEGER NOT NULL REFERENCES entries, step INTEGER NOT NULL, id INTEGER NOT NULL",
+        f"seq INTEGER NOT NULL REFERENCES entries, step INTEGER NOT NULL, {_ID}",
         ("seq, step", "seq, id"),
     ),
     "rounds": (
@@ -77,6 +79,21 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
         " bytes INTEGER NOT NULL, at TEXT NOT NULL",
         ("run, kind, told",),
     ),
+    "contents": (f"seq INTEGER NOT NULL REFERENCES entries, {_ID}, digest INTEGER NOT NULL", ("seq, id",)),
+    "amendments": (
+        "seq INTEGER PRIMARY KEY REFERENCES entries, run INTEGER NOT NULL REFERENCES runs, detail TEXT NOT NULL",
+        ("seq",),
+    ),
+    "points": (
+        "seq INTEGER PRIMARY KEY REFERENCES amendments, run INTEGER NOT NULL REFERENCES runs,"
+        " count INTEGER NOT NULL, ids BLOB NOT NULL, marks BLOB NOT NULL",
+        ("seq",),
+    ),
+    "seals": (
+        "seal INTEGER PRIMARY KEY, run INTEGER NOT NULL, seq INTEGER NOT NULL, artefact INTEGER NOT NULL,"
+        " digest BLOB NOT NULL",
+        ("seal",),
+    ),
 }
 
 
@@ -84,7 +101,8 @@ def _statements(table: str, columns: str, keys: tuple[str, ...]) -> list[str]:
     """A table with its triggers."""
     refuse = f"BEGIN SELECT RAISE(ABORT, 'natsel: {table} are written once and never changed'); END"
     unique = "".join(f", UNIQUE ({key})" for key in keys if f"{key} INTEGER PRIMARY KEY" not in columns)
-    made = [f"CREATE TABLE {table} ({columns}{unique}) STRICT"]
+    name = f'"{table}"' if _ID in columns or table == "entries" else table  # files are compared with it as a text
+    made = [f"CREATE TABLE {name} ({columns}{unique}) STRICT"]
     made += [f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table} {refuse}" for verb in ("UPDATE", "DELETE")]
     for number, key in enumerate(keys):
         same = " AND ".join(f"{column} = NEW.{column}" for column in key.split(", "))
@@ -95,87 +113,24 @@ def _statements(table: str, columns: str, keys: tuple[str, ...]) -> list[str]:
     return made
 
 
-# One step a version: a journal of version v has had the first v of them. A new step is added at the end, and none that
-# was ever released is changed.
-MIGRATIONS: list[list[str]] = [
-    [statement for table, (columns, keys) in _TABLES.items() for statement in _statements(table, columns, keys)]
-    + [
-        "CREATE INDEX entries_of_a_run ON entries (run, seq)",
-        "CREATE INDEX labels_of_an_id ON labels (id, seq)",
-        f"PRAGMA application_id = {APPLICATION}",
-    ],
-    _statements(
-        "seals",
-        "seal INTEGER PRIMARY KEY, run INTEGER NOT NULL, seq INTEGER NOT NULL, artefact INTEGER NOT NULL,"
-        " digest BLOB NOT NULL",
-        ("seal",),
-    )
-    + _statements(
-        "contents",
-        "seq INTEGER NOT NULL REFERENCES entries, id INTEGER NOT NULL, digest INTEGER NOT NULL",
-        ("seq, id",),
-    ),
+STATEMENTS = [
+    *(statement for table, (columns, keys) in _TABLES.items() for statement in _statements(table, columns, keys)),
+    "CREATE INDEX entries_of_a_run ON entries (run, seq)",
+    "CREATE INDEX labels_of_an_id ON labels (id, seq)",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
 ]
-SEALED = 2  # the version that brought seals
+"""What makes a journal of an empty file."""
 
 
-def _again(table: str, columns: str, keys: tuple[str, ...]) -> list[str]:
-    """A table made anew with other columns of the same names; its rows stay in their order."""
-    make, *triggers = _statements(table, columns, keys)
-    return [
-        make.replace(f"CREATE TABLE {table} ", f"CREATE TABLE {table}_new ", 1),
-        f"INSERT INTO {table}_new SELECT * FROM {table} ORDER BY rowid",
-        f"DROP TABLE {table}",
-        f"ALTER TABLE {table}_new RENAME TO {table}",
-        *triggers,
-    ]
-
-
-def _with_any_id(columns: str) -> str:
-    return columns.replace(" id INTEGER NOT NULL", " id ANY NOT NULL CHECK (typeof(id) IN ('integer', 'text'))")
-
-
-# Version 3: ids may be texts, and a run may change.
-MIGRATIONS.append(
-    [
-        *_again("entries", _TABLES["entries"][0].replace("'stop'", "'stop', 'amend'"), _TABLES["entries"][1]),
-        *(
-            statement
-            for table in ("acquisitions", "labels", "marks")
-            for statement in _again(table, _with_any_id(_TABLES[table][0]), _TABLES[table][1])
-        ),
-        *_again(
-            "contents",
-            _with_any_id("seq INTEGER NOT NULL REFERENCES entries, id INTEGER NOT NULL, digest INTEGER NOT NULL"),
-            ("seq, id",),
-        ),
-        # SQLite notes a last entry for a table that was filled, also where there was nothing to fill it with.
-        "DELETE FROM sqlite_sequence WHERE NOT EXISTS (SELECT 1 FROM entries)",
-        "CREATE INDEX entries_of_a_run ON entries (run, seq)",
-        "CREATE INDEX labels_of_an_id ON labels (id, seq)",
-        *_statements(
-            "amendments",
-            "seq INTEGER PRIMARY KEY REFERENCES entries, run INTEGER NOT NULL REFERENCES runs, detail TEXT NOT NULL",
-            ("seq",),
-        ),
-        *_statements(
-            "points",
-            "seq INTEGER PRIMARY KEY REFERENCES amendments, run INTEGER NOT NULL REFERENCES runs,"
-            " count INTEGER NOT NULL, ids BLOB NOT NULL, marks BLOB NOT NULL",
-            ("seq",),
-        ),
-    ]
-)
-
-
-def expected(version: int | None = None) -> set[tuple[str, str, str]]:
-    """Tables, indexes and triggers of a journal of a version: kind, name and the text that makes each.
+def expected() -> set[tuple[str, str, str]]:
+    """Tables, indexes and triggers of a journal: kind, name and the text that makes each.
 
     >>> sorted(name for kind, name, text in expected() if kind == "table")[:3]
     ['acquisitions', 'amendments', 'artefacts']
     """
     with closing(sqlite3.connect(":memory:")) as fresh:
-        for statement in (statement for step in MIGRATIONS[:version] for statement in step):
+        for statement in STATEMENTS:
             fresh.execute(statement)
         return found(fresh)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from natsel.store.failures import FAILURES, is_damage
 
-# Table: (columns, the number that says which seal a row belongs to). Columns are named: later versions may add some.
+# Table: (columns, the number that says which seal a row belongs to).
 COVERED = {
     "runs": ("run, name, created, natsel, pool, method, k, seed, config, notes", "run"),
     "entries": ("seq, run, kind, who, at", "seq"),
@@ -29,12 +29,10 @@ COVERED = {
     "stops": ("seq, told, rule, reason", "seq"),
     "artefacts": ("run, kind, told, hash, bytes, at", "rowid"),
     "contents": ("seq, id, digest", "seq"),
-}
-# Tables of later versions: a seal speaks of them only where they have rows, so that seals from before still hold.
-COVERED_SINCE_3 = {
     "amendments": ("seq, run, detail", "seq"),
     "points": ("seq, run, count, ids, marks", "seq"),
 }
+_RARE = ("amendments", "points")  # a seal speaks of these only where they have rows
 _NONE = (0, 0, 0)
 
 
@@ -65,7 +63,7 @@ def seal(database: sqlite3.Connection) -> None:
             f"SELECT {columns} FROM {table} WHERE {place} > ? AND {place} <= ? ORDER BY rowid",
             (after[place], until[place]),
         ).fetchall()
-        for table, (columns, place) in covered(database).items()
+        for table, (columns, place) in COVERED.items()
     }
     database.execute(
         "INSERT INTO seals (run, seq, artefact, digest) VALUES (?, ?, ?, ?)", (*now, _digest(digest, now, rows))
@@ -76,7 +74,7 @@ def held(database: sqlite3.Connection) -> Held:
     """Compare every seal with what it covers; every row is read, in the order of its table and by no index."""
     takers = {
         table: (place, _taker(database.execute(f"SELECT {place}, {columns} FROM {table} ORDER BY rowid")))
-        for table, (columns, place) in covered(database).items()
+        for table, (columns, place) in COVERED.items()
     }
     last, digest = _NONE, b""
     try:
@@ -97,21 +95,16 @@ def held(database: sqlite3.Connection) -> Held:
     return Held(*last, f"rows of {left[0]} after entry {last[1]} have no seal" if left else None)
 
 
-def covered(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    """The tables of a journal that seals cover."""
-    there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    return {**COVERED, **{table: facts for table, facts in COVERED_SINCE_3.items() if table in there}}
-
-
 def _limits(covers: tuple[int, int, int]) -> dict[str, int]:
     return dict(zip(("run", "seq", "rowid"), covers, strict=True))
 
 
 def _digest(before: bytes, covers: tuple[int, int, int], rows: dict[str, list[Any]]) -> bytes:
     # Plain ASCII with numbers in full, the same on every machine.
-    content = [covers, [rows[table] for table in COVERED]]
-    later = {table: rows[table] for table in COVERED_SINCE_3 if rows.get(table)}
-    text = json.dumps([*content, later] if later else content, default=_bytes_as_text)
+    content: list[Any] = [covers, [rows[table] for table in COVERED if table not in _RARE]]
+    if rare := {table: rows[table] for table in _RARE if rows[table]}:
+        content.append(rare)
+    text = json.dumps(content, default=_bytes_as_text)
     return hashlib.blake2b(before + text.encode(), digest_size=16).digest()
 
 

@@ -20,6 +20,7 @@ from natsel.beliefs.arrays import as_tensor, check_numbers
 from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant, Prior
 from natsel.information.class_moments import Scatter
 from natsel.memory import chunked
+from natsel.options import check_options
 
 
 class FittedDensity(Protocol):
@@ -92,8 +93,7 @@ class NeighbourDensity:
     normalise: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 1:
-            raise ValueError(f"k: expected a number of neighbours from 1 on, found {self.k!r}; 50 is usual")
+        check_options(self, k=1)
 
     def fit(self, features_N_D: Tensor, labels_N: Tensor, classes: int) -> "Neighbours":
         """Keep the features; with fewer than k of them, the farthest counts."""

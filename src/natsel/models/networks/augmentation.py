@@ -10,12 +10,13 @@ validation and predictions see them as they are.  He et al. 2016; holes: DeVries
 """
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from natsel.options import check_options
 
 
 @runtime_checkable
@@ -45,12 +46,7 @@ class CropFlip:
     hole: int = 0
 
     def __post_init__(self) -> None:
-        for name, usual in (("padding", 4), ("hole", 8)):
-            found = getattr(self, name)
-            if not isinstance(found, Integral) or found < 0:
-                raise ValueError(
-                    f"{name}: expected 0 or more pixels, found {found!r}; {usual} is usual for 32×32 pictures"
-                )
+        check_options(self, padding=0, hole=0)
 
     def __call__(self, inputs_B: Tensor, generator: torch.Generator) -> Tensor:
         if inputs_B.ndim not in (3, 4):

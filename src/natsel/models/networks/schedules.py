@@ -12,8 +12,9 @@ Loshchilov and Hutter 2017; Smith and Topin 2018.
 """
 
 import math
+from typing import Literal
 
-SCHEDULES = ("constant", "linear", "steps", "cosine", "one-cycle")
+Schedule = Literal["constant", "linear", "steps", "cosine", "one-cycle"]
 
 
 def rate_factor(

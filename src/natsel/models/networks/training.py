@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -51,20 +50,14 @@ from natsel.models.networks.outputs import (
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
 from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point, check_outputs, predict
-from natsel.models.networks.schedules import SCHEDULES, changes_within_epochs, rate_factor
+from natsel.models.networks.schedules import Schedule, changes_within_epochs, rate_factor
 from natsel.models.networks.spectral_norm import find_input_sizes
 from natsel.models.protocol import Model, Progress
+from natsel.options import check_options
 from natsel.seeds import derive
 
 Penalty = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """(module, inputs_B, outputs_B_C) → one number, which is added to the loss of a step."""
-
-_CHOICES = {
-    "optimiser": ("adam", "adamw", "sgd"),
-    "schedule": SCHEDULES,
-    "keep": ("best", "least-loss", "last"),
-    "precision": ("float32", "bfloat16"),
-}
 
 
 @dataclass(frozen=True)
@@ -97,53 +90,32 @@ class Training:
     epoch_samples: int | None = None
     max_epochs: int = 100
     patience: int | None = 20
-    optimiser: str = "adam"
-    schedule: str = "constant"
+    optimiser: Literal["adam", "adamw", "sgd"] = "adam"
+    schedule: Schedule = "constant"
     enough: float = 0.01
     validation_draws: int = 0
     batches: Batches = field(default_factory=UniformBatches)
-    keep: str = "best"
+    keep: Literal["best", "least-loss", "last"] = "best"
     momentum: float = 0.9
     nesterov: bool = False
     drops: tuple[float, ...] = (0.5, 0.8)
     warm_up: float = 0.0
     augmentation: Augmentation | None = None
-    precision: str = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
     penalty: Penalty | None = None
     # Where a fit is kept changes nothing about what comes out.
     checkpoint: str | Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("batch", "epoch_samples", "max_epochs", "patience", "validation_draws"):
-            found = getattr(self, name)
-            if found is None and name in ("epoch_samples", "patience"):
-                continue
-            if not isinstance(found, Integral):
-                raise ValueError(f"{name}: expected a whole number, found {found!r}; the default is {_default(name)}")
-        for name in ("learning_rate", "weight_decay", "enough", "momentum", "warm_up"):
-            found = getattr(self, name)
-            if not isinstance(found, Real):
-                raise ValueError(f"{name}: expected a number, found {found!r}; the default is {_default(name)}")
-        if not isinstance(self.drops, tuple | list):
-            raise ValueError(f"drops: expected shares of the epochs such as (0.5, 0.8), found {self.drops!r}")
-        for name in ("learning_rate", "batch", "epoch_samples", "max_epochs", "patience"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}: must be greater than 0 (found {value}); the default is {_default(name)}")
-        if not self.validation_draws >= 0:
-            raise ValueError(f"validation_draws: cannot be negative (found {self.validation_draws}); 0 is no dropout")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay: cannot be negative (found {self.weight_decay}); 0 is none")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                named = f"{', '.join(choices[:-1])} or {choices[-1]}"
-                found = getattr(self, name)
-                raise ValueError(f"{name}: expected {named}, found {found!r}; {_default(name)} is the default")
+        counts = dict.fromkeys(("batch", "epoch_samples", "max_epochs", "patience"), 1)
+        check_options(self, **counts, validation_draws=0, learning_rate=0, weight_decay=0, momentum=0, warm_up=0)
+        if not self.learning_rate > 0:
+            raise ValueError("learning_rate: must be greater than 0 (found 0); the default is 0.001")
         for name in ("momentum", "warm_up"):
-            if not 0 <= getattr(self, name) < 1:
+            if not getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 0 and below 1 (found {getattr(self, name)})")
-        if not all(0 <= drop <= 1 for drop in self.drops):
-            raise ValueError(f"drops: expected shares of the epochs between 0 and 1, found {self.drops}")
+        if not isinstance(self.drops, tuple | list) or not all(0 <= drop <= 1 for drop in self.drops):
+            raise ValueError(f"drops: expected shares of the epochs such as (0.5, 0.8), found {self.drops!r}")
         if self.nesterov and not (self.optimiser == "sgd" and self.momentum):
             raise ValueError(f"nesterov: it is for sgd with momentum, found {self.optimiser}; take it out")
         for name, wanted in (("augmentation", "CropFlip()"), ("penalty", "JacobianPenalty()")):
@@ -159,10 +131,6 @@ class Training:
                 f"batches: expected a source of batches, an object with steps(epoch), found {found};"
                 " UniformBatches() is the default"
             )
-
-
-def _default(name: str) -> object:
-    return Training.__dataclass_fields__[name].default
 
 
 BATCHBALD = Training(epoch_samples=5056, max_epochs=30, patience=3)

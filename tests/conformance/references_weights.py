@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from conformance.references import about
 from natsel.beliefs import FisherFactors, FisherRows, GaussianFeatures
 from natsel.conformance.grid import Pool
-from natsel.conformance.references import about
 
 KINDS = (FisherFactors, FisherRows, GaussianFeatures)
 

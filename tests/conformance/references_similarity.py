@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from conformance.references import REFERENCES, SET_REFERENCES, about, mean, probs, reference
 from natsel.beliefs import (
     CategoricalSamples,
     ExampleLosses,
@@ -13,7 +14,6 @@ from natsel.beliefs import (
     GaussianSamples,
 )
 from natsel.conformance.grid import Pool
-from natsel.conformance.references import REFERENCES, SET_REFERENCES, about, mean, probs, reference
 
 KINDS = (FisherFactors, FisherRows, GaussianFeatures, CategoricalSamples)
 

@@ -1,7 +1,7 @@
 """The quantities that objectives declare, worked out a second time in NumPy: by enumeration, quadrature or closed form.
 
 An objective is checked against the reference of its `quantity` on each belief it is read from; where there is none the
-check fails, and the reference belongs here.
+check fails, and the reference belongs here. The suite reads them where conftest.py in the root has entered them.
 """
 
 from collections.abc import Callable
