@@ -38,6 +38,7 @@ Count = Annotated[int, 1]
 
 _SIMPLE = (int, float, bool, str, NoneType)
 _KEEPERS = ("natsel.store", "natsel.learning", "natsel.data")  # rooms whose values are changed by methods
+_OF_ANY = {"__init__", "__subclasshook__"}
 _LOOKED_AT = 16  # so many entries of a sequence; the rest is for whoever reads them
 _KNOWN_AS = {
     "NumberOrNaN": "a number",
@@ -241,7 +242,7 @@ def _is(found: Any, kind: Any, least: float = -math.inf) -> bool:
         plain = isinstance(inner[0], type) and not _is_protocol(inner[0])
         return isinstance(found, type) and (not plain or issubclass(found, inner[0]))
     if origin is abc.Callable:
-        return callable(found) and (inner[0] is ... or _takes(found, len(inner[0])))
+        return callable(found)
     if origin is None:
         return _is_of_class(found, kind)
     return _is_container(found, origin, inner)
@@ -283,25 +284,15 @@ def _is_of_class(found: Any, kind: Any) -> bool:
     if not isinstance(kind, type) or kind in (object, Any):
         return True
     if _is_protocol(kind):  # any of what it lists: only those who use a part of it know which
-        listed = {name for part in kind.__mro__ if _is_protocol(part) for name in vars(part) if name[0] != "_"}
-        return not isinstance(found, type) and any(hasattr(found, name) for name in listed or {"__call__"})
+        parts = [vars(part) for part in kind.__mro__ if _is_protocol(part)]
+        listed = {name for part in parts for name, value in part.items() if isinstance(value, FunctionType | property)}
+        return not isinstance(found, type) and any(hasattr(found, name) for name in listed - _OF_ANY)
     if kind.__name__ == "ndarray":
         return hasattr(found, "__array__") or isinstance(found, list | tuple)
     if kind is Several:
         ordered = hasattr(found, "__len__") and not isinstance(found, str | bytes | type | abc.Mapping | abc.Set)
         return ordered and getattr(found, "ndim", 1) != 0
     return isinstance(found, kind)
-
-
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments; True for those of C, which do not say."""
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    except ValueError:
-        return not isinstance(function, type)
-    return True
 
 
 def _spoken(kind: Any, least: float = -math.inf) -> str:
@@ -320,7 +311,7 @@ def _spoken(kind: Any, least: float = -math.inf) -> str:
         above = "" if least == -math.inf else f" of at least {least:g}"
         return f"a {'whole ' if kind is int else ''}number{above}"
     if origin is abc.Callable:
-        return "a function" + ("" if inner[0] is ... else f" of {len(inner[0])} arguments")
+        return "a function"
     if isinstance(origin, type) and issubclass(origin, abc.Iterable):
         entries = next(
             (words for part, words in ((int, "whole numbers"), (float, "numbers"), (str, "texts")) if part in inner),

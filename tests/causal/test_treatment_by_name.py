@@ -151,7 +151,7 @@ def test_a_belief_in_place_of_effects_is_answered_without_going_through_it(monke
 
 def test_a_causal_method_on_a_plain_model_says_what_to_wrap():
     belief = natsel.models.Sklearn(FOREST).fit(Examples(FRAME, AFTER)).believe(FRAME)
-    with pytest.raises(ValueError, match=r"wrap the model, natsel.causal.SLearner\(model\)"):
+    with pytest.raises(ValueError, match=r"wrap the model in natsel.causal.SLearner\(model\)"):
         natsel.select("mu-rho-bald", belief, k=2)
 
 

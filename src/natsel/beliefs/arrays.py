@@ -1,6 +1,6 @@
 """Arrays in: torch, NumPy, JAX or nested lists become torch tensors, shared where possible and never written to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +20,8 @@ class SupportsDlpack(Protocol):
 
 ArrayLike = Tensor | np.ndarray[Any, Any] | SupportsDlpack | Nested
 """Numbers as users have them: tensors, arrays or nested lists."""
+Labels = ArrayLike | Mapping[Any, Any]
+"""One label for each point, in their order or by id."""
 
 LARGEST = 1e50
 """Of features, predictions and precisions: fourth powers of such numbers still fit into float64."""

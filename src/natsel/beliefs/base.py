@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_device, as_indices, as_tensor
+from natsel.beliefs.arrays import ArrayLike, Labels, as_device, as_indices, as_tensor
 from natsel.ids import IdArray, ids_for
 
 _OWN: ContextVar[bool] = ContextVar("_OWN", default=False)  # whether beliefs are made of arrays that nobody else holds
@@ -113,7 +113,7 @@ class Belief:
         """Labels of the points as a tensor, or a ValueError that says what is wrong with them."""
         return as_tensor(labels, name).to(self.device)
 
-    def in_order(self, labels: ArrayLike, name: str = "labels", positions: IdArray | None = None) -> ArrayLike:
+    def in_order(self, labels: Labels, name: str = "labels", positions: IdArray | None = None) -> ArrayLike:
         """Labels with ids of their own in the order of the points, or of those at some positions; others as they are.
 
         >>> from natsel.beliefs import GaussianFeatures

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_indices, as_integers, as_tensor, is_half
+from natsel.beliefs.arrays import ArrayLike, Labels, as_indices, as_integers, as_tensor, is_half
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_log_weights, summed
 from natsel.ids import IdArray, ids_for
@@ -183,7 +183,7 @@ class CategoricalSamples(Weighted, Belief):
         """Class numbers of the points."""
         return class_labels(as_integers(labels, name).to(self.device), len(self), self.shape[2], name)
 
-    def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
+    def condition(self, points: ArrayLike, labels: Labels) -> Self:
         """The belief after seeing labels at some of its points: online Bayesian inference by re-weighting the draws.
 
             w_k' ∝ w_k Π_i p(y_i | x_i, ω_k)
@@ -197,7 +197,7 @@ class CategoricalSamples(Weighted, Belief):
         """
         return self._conditioned(self.log_likelihood(points, labels))
 
-    def log_likelihood(self, points: ArrayLike, labels: ArrayLike) -> Tensor:
+    def log_likelihood(self, points: ArrayLike, labels: Labels) -> Tensor:
         """Σ_i ln p(y_i | x_i, ω_k) of labels at some of the points, one number per draw in float64.
 
         >>> CategoricalSamples.from_probs([[[0.5, 0.5], [1.0, 0.0]]]).log_likelihood([0], [1]).tolist()

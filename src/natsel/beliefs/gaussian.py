@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import LARGEST, ArrayLike, as_indices, as_tensor, check_numbers
+from natsel.beliefs.arrays import LARGEST, ArrayLike, Labels, as_indices, as_tensor, check_numbers
 from natsel.beliefs.base import Belief, BeliefView
 from natsel.beliefs.draws import Learnt, Weighted, checked_log_weights, summed
 from natsel.beliefs.updates import Update, gaussian_update, short_name
@@ -157,7 +157,7 @@ class GaussianSamples(Weighted, _AboutNumbers):
 
         return chunked(part_of, len(self), 64 * self.n_draws, self.device)
 
-    def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
+    def condition(self, points: ArrayLike, labels: Labels) -> Self:
         """The belief after seeing real labels at some of its points, by re-weighting the draws.
 
             w_k' ∝ w_k Π_i N(y_i; mean_ik, variance_ik)
@@ -171,7 +171,7 @@ class GaussianSamples(Weighted, _AboutNumbers):
         """
         return self._conditioned(self.log_likelihood(points, labels))
 
-    def log_likelihood(self, points: ArrayLike, labels: ArrayLike) -> Tensor:
+    def log_likelihood(self, points: ArrayLike, labels: Labels) -> Tensor:
         """Σ_i ln N(y_i; mean_ik, variance_ik) of labels at some of the points, one number per draw.
 
         >>> GaussianSamples([[0.0, 1.0]], 1.0).log_likelihood([0], [0.0]).round(decimals=4).tolist()
@@ -292,7 +292,7 @@ class GaussianFeatures(_AboutNumbers):
         """ln p of all labels conditioned on so far; 0 before the first."""
         return sum((update.log_evidence for update in self.updates), 0.0)
 
-    def condition(self, points: ArrayLike, labels: ArrayLike) -> Self:
+    def condition(self, points: ArrayLike, labels: Labels) -> Self:
         """The belief after seeing real labels at some of its points: the exact Gaussian posterior.
 
         It goes by a draws_id of its own: beliefs without these labels no longer belong to it. Other points, such as
@@ -363,7 +363,7 @@ def _check_matrix(array: Tensor, name: str, axes: str) -> None:
     check_numbers(array, name)
 
 
-def _checked_numbers(labels: ArrayLike, index: Tensor) -> Tensor:
+def _checked_numbers(labels: Labels, index: Tensor) -> Tensor:
     labels_B = as_tensor(labels, "labels").to(index.device, torch.float64)
     labels_B = labels_B.reshape(1) if labels_B.ndim == 0 else labels_B
     if labels_B.shape != index.shape:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from natsel.beliefs.arrays import ArrayLike, as_tensor
+from natsel.beliefs.arrays import ArrayLike, Labels, as_tensor
 from natsel.beliefs.base import Belief
 from natsel.information.weights.precision import Precision
 
@@ -40,7 +40,7 @@ class Targets(Generic[Kind]):
             self,
             belief: Kind,
             weights: ArrayLike | None = None,
-            labels: ArrayLike | None = None,
+            labels: Labels | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:

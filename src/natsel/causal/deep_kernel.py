@@ -74,7 +74,14 @@ class _DeepKernel(GPyTorch):
         super().__init__(make, steps=steps, learning_rate=learning_rate)
         self._level, self._scale = 0.0, 1.0
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Make a process and train it; `seed` decides what it starts from."""
         labelled, _ = as_labelled(labelled)
         treatment_of(labelled.inputs, -1)

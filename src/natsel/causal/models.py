@@ -153,7 +153,14 @@ class SLearner(_OutcomeModel):
     (torch.Size([4, 50]), True)
     """
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the model afresh. One arm may have no labels yet: the model then says of it what it says of the other."""
         labelled, validation = as_labelled(labelled, validation)
         examples, judged = self._as_seen(_checked(labelled)), self._as_seen(validation)
@@ -186,7 +193,14 @@ class TLearner(_OutcomeModel):
 
     _apart = True
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit both models afresh, each to the labels of its arm."""
         labelled, validation = as_labelled(labelled, validation)
         examples, judged = self._as_seen(_checked(labelled)), self._as_seen(validation)
@@ -232,7 +246,7 @@ class TLearner(_OutcomeModel):
         return tuple(arm._trusted(draws_id=draws_id) for arm in (control, treated))  # type: ignore[return-value]
 
 
-def _checked(labelled: Any) -> Examples:
+def _checked(labelled: Examples | Any) -> Examples:
     """The examples; with a warning where nothing but the alphabet says which of two outcomes an effect is on."""
     names = labelled.classes
     if len(names) == 2 and tuple(name.lower() for name in names) not in _NO_AND_YES and names[0] < names[1]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, Targets
-from natsel.beliefs.arrays import ArrayLike
+from natsel.beliefs.arrays import Labels
 from natsel.capabilities import Capability, Picks, Progress, State, draws_again, has_gains
 from natsel.choose.batch_value import batch_value
 from natsel.choose.costs import Costs, as_budget, as_costs, pick_by_cost, refuse_indivisible
@@ -29,7 +29,7 @@ def score(
     *,
     targets: Belief | Targets[Belief] | None = None,
     given: Belief | Targets[Belief] | None = None,
-    labels: ArrayLike | None = None,
+    labels: Labels | None = None,
     seed: int | torch.Generator = 0,
 ) -> Tensor:
     """The score of every point under a method's objective: N values in float64, bigger is better.
@@ -51,7 +51,7 @@ def select(
     *,
     targets: Belief | Targets[Belief] | None = None,
     given: Belief | Targets[Belief] | None = None,
-    labels: ArrayLike | None = None,
+    labels: Labels | None = None,
     exclude: object = None,
     seed: int | torch.Generator = 0,
     progress: Progress | None = None,
@@ -151,7 +151,7 @@ def _context(
     belief: Belief,
     targets: Belief | Targets[Belief] | None,
     given: Belief | Targets[Belief] | None,
-    labels: ArrayLike | None,
+    labels: Labels | None,
     generator: torch.Generator,
 ) -> Context[Belief]:
     wanted = None if targets is None else Targets.of(targets)

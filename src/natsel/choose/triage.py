@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.beliefs.arrays import ArrayLike, as_integers
+from natsel.beliefs.arrays import Labels, as_integers
 from natsel.beliefs.feature_density import threshold_of
 from natsel.ids import IdArray
 from natsel.objectives import EIG, Context, Density, Entropy, ExpectedEntropy, Objective, read, route
@@ -99,9 +99,7 @@ class Triage:
             for id, word, first, second, predicted in table
         ]
 
-    def costs(
-        self, labels: ArrayLike, *, error: float = 1.0, defer: float = 0.1, label: float = 0.1
-    ) -> dict[str, float]:
+    def costs(self, labels: Labels, *, error: float = 1.0, defer: float = 0.1, label: float = 0.1) -> dict[str, float]:
         """What the decisions cost per point, where the labels are known: −1 for what belongs to no class.
 
         `error` is the price of accepting a wrong prediction (any prediction of what belongs to no class is wrong),
@@ -127,7 +125,7 @@ class Triage:
             "errors accepted": float((wrong_N & accepted_N).sum()) / accepted,
         }
 
-    def curves(self, labels: ArrayLike) -> dict[str, tuple[Tensor, Tensor]]:
+    def curves(self, labels: Labels) -> dict[str, tuple[Tensor, Tensor]]:
         """For each rule the share of points that is accepted and the share of them that is wrong, as its limit falls.
 
         Rules: "epistemic" alone, "aleatoric" alone, and "both": the larger of the two ranks, so that a point is
@@ -256,7 +254,7 @@ def _in_order(wrong_N: Tensor, score_N: Tensor) -> Tensor:
     return torch.from_numpy(np.repeat(wrong, counts))
 
 
-def _wrong(belief: Belief, labels: ArrayLike) -> Tensor:
+def _wrong(belief: Belief, labels: Labels) -> Tensor:
     """Which points are predicted wrongly; those of no class, −1, always are."""
     found = np.asarray(belief.in_order(labels))
     if found.shape != (len(belief),) or found.dtype.kind not in "iub":

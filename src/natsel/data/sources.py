@@ -39,7 +39,7 @@ def read_examples(
     *,
     inputs: str | Sequence[str] | None = None,
     labels: Any = ...,
-    ids: str | None = None,
+    ids: str | Path | None = None,
     classes: Sequence[str] = (),
     regression: bool | None = False,
 ) -> Examples:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from natsel.beliefs import Belief
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.conversion import as_model
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, Progress, checked_belief
@@ -56,7 +56,14 @@ class ModelAdapter:
         if own is not None:
             own(inputs)
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the model afresh."""
         labelled, validation = as_labelled(labelled, validation)
         takes = self._takes["fit"]
@@ -101,7 +108,7 @@ class ModelAdapter:
         found: dict[str, Tensor] = model.weights()
         return found
 
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
+    def load_weights(self, weights: dict[str, Any]) -> None:
         """Believe what the fit believed that gave these weights."""
         model: Any = self.model
         model.load_weights(weights)

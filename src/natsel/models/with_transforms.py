@@ -62,7 +62,14 @@ class WithTransforms:
         """As the inner model says."""
         return self._adapter.consistent_by_design
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit the inner model afresh, and keep what it was fitted to."""
         self._labelled = self._known = None  # a fit that fails leaves no model
         labelled, validation = as_labelled(labelled, validation)

@@ -362,7 +362,7 @@ def cannot_read(objective: type[Objective], belief: type[Belief]) -> ValueError:
     able = sorted({kind.__name__ for kind in kinds() if route(objective, kind) is not None})
     remedy = f"it can from {', '.join(able)}" if able else "no reading of it was entered (natsel.objectives.serves)"
     if able and all("Outcomes" in name for name in able):
-        remedy = f"wrap the model, natsel.causal.SLearner(model): {remedy}"
+        remedy = f"{remedy}: wrap the model in natsel.causal.SLearner(model)"
     return ValueError(f"belief: {objective.__name__} cannot be read from {belief.__name__}; {remedy}")
 
 

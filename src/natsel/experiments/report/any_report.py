@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from natsel.beliefs.arrays import ArrayLike
+from natsel.beliefs.arrays import ArrayLike, Labels
 from natsel.choose import Triage, UncertaintyEvaluation
 from natsel.containers import atomically
 from natsel.experiments.report.campaign import Campaign, read_campaign
@@ -50,7 +50,7 @@ def report(
     *,
     run: str | None = None,
     pictures: str | Path | ArrayLike | None = None,
-    labels: ArrayLike | None = None,
+    labels: Labels | None = None,
 ) -> Path:
     """Write one HTML page about a labelling campaign or a folder of runs; where it was written is returned.
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from natsel.beliefs.arrays import ArrayLike
+from natsel.beliefs.arrays import Labels
 from natsel.choose.triage import DECISIONS, Decision, Triage
 from natsel.evaluation.curves import Floats
 from natsel.experiments.report.charts import line_chart
@@ -31,7 +31,7 @@ class Pictures(Protocol):
 
 def triage_page(
     found: Triage,
-    labels: ArrayLike | None = None,
+    labels: Labels | None = None,
     pictures: Pictures | None = None,
     *,
     title: str = "Triage",
@@ -94,7 +94,7 @@ def _scores(found: Triage) -> str:
     return words + f'<div class="panels">{"".join(f"<figure class=card>{one}</figure>" for one in drawn)}</div>'
 
 
-def _curves(found: Triage, labels: ArrayLike) -> str:
+def _curves(found: Triage, labels: Labels) -> str:
     lines = {}
     for rule, (shares_N, errors_N) in found.curves(labels).items():
         step = max(1, -(-len(shares_N) // _CURVE))

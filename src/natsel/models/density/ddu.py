@@ -97,8 +97,8 @@ class DDU:
     def around(
         cls,
         network: nn.Module,
-        labelled: Any,
-        validation: Any = None,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
         features: str | None = None,
         density: DensityEstimator | None = None,
         level: float = 0.99,
@@ -123,7 +123,14 @@ class DDU:
         module = only_module(model.network).to(model.device).eval()
         return model._fit_density(module, labelled, validation, progress)
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Train afresh, then fit density, temperature and threshold."""
         labelled, validation = as_labelled(labelled, validation)
         how = self.training or Training()
@@ -182,7 +189,9 @@ class DDU:
         self.warnings = density.warnings
         return self
 
-    def _fit_density(self, module: nn.Module, labelled: Any, validation: Any, progress: Progress | None) -> Self:
+    def _fit_density(
+        self, module: nn.Module, labelled: Examples | Any, validation: Examples | Any, progress: Progress | None
+    ) -> Self:
         """Density, temperature and thresholds of a trained network."""
         labels_T = _hard_labels(labelled).to(self.device)
         features_T_D, logits_T_C = features_and_logits(module, labelled.inputs, self.features, self.device, progress)

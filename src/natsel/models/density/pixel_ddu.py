@@ -96,8 +96,8 @@ class PixelDDU:
     def around(
         cls,
         network: nn.Module,
-        labelled: Any,
-        validation: Any = None,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
         features: str | None = None,
         density: GaussianDensity | None = None,
         *,
@@ -110,7 +110,14 @@ class PixelDDU:
         model = cls(copied(only_module(network)), features, density, device, train=train)
         return model._fit_density(only_module(model.network).to(model.device).eval(), labelled, validation, progress)
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Train afresh, then fit the density and, where there is a validation set, the temperature."""
         labelled, validation = as_labelled(labelled, validation)
         _pixel_labels(labelled, "labelled")
@@ -131,7 +138,9 @@ class PixelDDU:
             found.append((log_density_n_H_W, entropy(log_probs_n_H_W_C), logits_n_C_H_W.argmax(1)))
         return PixelMaps(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
-    def _fit_density(self, module: nn.Module, labelled: Any, validation: Any, progress: Progress | None) -> Self:
+    def _fit_density(
+        self, module: nn.Module, labelled: Examples | Any, validation: Examples | Any, progress: Progress | None
+    ) -> Self:
         """The moments of all labelled pixels, one part of the pictures after the other, and the temperature."""
         labels_N_H_W = _pixel_labels(labelled, "labelled")
         merged = reduce(ClassMoments.merged, self._moments(module, labelled.inputs, labels_N_H_W, progress))

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.beliefs.shards import write_shards
 from natsel.data.contents import fingerprint_of
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
 from natsel.models.fingerprints import weights_fingerprint
@@ -115,7 +115,14 @@ class Dropout:
             model.training = TrainedElsewhere()
         return model._set_fit(only_module(model.network), seed, outputs)
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Train afresh; the seed decides the first weights, the order of the data and the masks of the draws."""
         labelled, validation = as_labelled(labelled, validation)
         module = fresh_to_train(self.network, self.training, seed, self.device)

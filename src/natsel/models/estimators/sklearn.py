@@ -139,7 +139,14 @@ class Sklearn:
             words = ["text"] if _named(first).startswith("HistGradient") else ["text", "category"]
             reads_numbers(first, rows, [] if any_words else words, gaps=not tags.input_tags.allow_nan)
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Fit afresh; `validation` only serves a regressor's noise and the weights of its members."""
         labelled, validation = as_labelled(labelled, validation)
         if self.weigh_members and (validation is None or len(validation) == 0):
@@ -303,7 +310,7 @@ class Sklearn:
         return estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in names})
 
     def _held_out(
-        self, committee: Committee, inputs_N: Any, labels_N: Array, validation: Any, seed: int
+        self, committee: Committee, inputs_N: Any, labels_N: Array, validation: Examples | Any, seed: int
     ) -> Iterator[Array]:
         """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
         if validation is not None and len(validation):

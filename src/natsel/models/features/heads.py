@@ -29,14 +29,21 @@ class ModelOnFeatures(ABC):
     _fitted_head: ModelAdapter | None = None
 
     @abstractmethod
-    def _width(self, labelled: Any) -> int:
+    def _width(self, labelled: Examples | Any) -> int:
         """How many features an input has; the examples are those of a fit that begins."""
 
     @abstractmethod
     def features(self, inputs: Rows, *, progress: Progress | None = None) -> Any:
         """What the head sees of inputs, [N, D] in float32."""
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Make the features of what is new, then fit the head afresh."""
         labelled, validation = as_labelled(labelled, validation)
         head = make_head(self.head, self._width(labelled), labelled)
@@ -116,7 +123,7 @@ def ensemble_head(
     return head
 
 
-def make_head(head: Any, features: int, labelled: Any) -> ModelAdapter:
+def make_head(head: Any, features: int, labelled: Examples | Any) -> ModelAdapter:
     """A model for these features and the labels of these examples, from a head, a model or an estimator."""
     if isinstance(head, Model) or hasattr(head, "get_params") or not callable(head):
         return ModelAdapter(head)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
@@ -86,7 +86,14 @@ class Gradients:
         self.epochs: list[Epoch] = []
         self._seed = 0
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Train afresh, then find how sure the weights are."""
         labelled, validation = as_labelled(labelled, validation)
         how = self.training or Training()
@@ -98,7 +105,7 @@ class Gradients:
     def around(
         cls,
         network: Any,
-        labelled: Any,
+        labelled: Examples | Any,
         labels: Labels = "expected",
         *,
         sketch: int | Sketch | None = 512,
@@ -145,7 +152,7 @@ class Gradients:
         """What the network predicts at its trained weights."""
         return self._outputs.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
 
-    def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Any, seed: int) -> Self:
+    def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Examples | Any, seed: int) -> Self:
         self._outputs, self._seed = outputs, seed
         parameters = learnable(module)
         self._weights = sum(parameter.numel() for parameter in parameters.values())

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors
 from natsel.beliefs.arrays import as_tensor
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.information.weights.factors import OuterFactors
 from natsel.information.weights.posterior import Posterior, Structure, checked_prior, posterior
 from natsel.information.weights.weight_draws import weight_draws
@@ -78,7 +78,14 @@ class LastLayer:
         self.epochs: list[Epoch] = []
         self._readout: Readout | None = None
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Train afresh, then find how sure the last layer is."""
         labelled, validation = as_labelled(labelled, validation)
         if hasattr(self.network, "get_params") and not isinstance(self.network, nn.Module | Model):
@@ -94,7 +101,7 @@ class LastLayer:
     def around(
         cls,
         network: Any,
-        labelled: Any,
+        labelled: Examples | Any,
         *,
         prior_precision: float | Literal["evidence"] = "evidence",
         structure: Structure = "full",
@@ -191,7 +198,7 @@ class LastLayer:
         bytes_each = 8 * (len(weight_KC_D) * 2 + features_N_D.shape[1])
         return self._outputs.belief(chunked(work, len(features_N_D), bytes_each, features_N_D.device), name)
 
-    def _fit_estimator(self, labelled: Any) -> Self:
+    def _fit_estimator(self, labelled: Examples | Any) -> Self:
         import sklearn.base
 
         rows_T = rows_of(labelled.inputs)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from natsel.beliefs import Belief
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh, seeded
 from natsel.models.networks.inputs import as_device, reader_of
@@ -120,7 +120,14 @@ class Ensemble:
         model.outputs = outputs
         return model
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Learn from examples, afresh."""
         labelled, validation = as_labelled(labelled, validation)
         seeds = [derive(seed, "member", member) for member in range(self.members)]
@@ -232,7 +239,7 @@ def worth_stacking(module: nn.Module, device: torch.device) -> bool:
     return size <= 100_000 and not convolves
 
 
-def stacked(modules: list[nn.Module], labelled: Any) -> Members | None:
+def stacked(modules: list[nn.Module], labelled: Examples | Any) -> Members | None:
     """The modules as one, or None where their architecture does not allow that."""
     for module in modules:
         find_input_sizes(module, labelled.inputs)
@@ -259,7 +266,7 @@ def unstack(members: Members, modules: list[nn.Module]) -> None:
         module.eval()
 
 
-def _agrees(members: Members, modules: list[nn.Module], labelled: Any) -> bool:
+def _agrees(members: Members, modules: list[nn.Module], labelled: Examples | Any) -> bool:
     """Whether the stacked modules run, also in training, and say what the modules themselves say."""
     device = next(modules[0].parameters()).device
     if not len(labelled):

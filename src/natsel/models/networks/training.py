@@ -176,8 +176,8 @@ class Members:
 
 def train(
     module: nn.Module,
-    labelled: Any,
-    validation: Any = None,
+    labelled: Examples | Any,
+    validation: Examples | Any = None,
     training: Training | None = None,
     *,
     seed: int = 0,
@@ -211,8 +211,8 @@ def train(
 
 def train_members(
     members: Members,
-    labelled: Any,
-    validation: Any,
+    labelled: Examples | Any,
+    validation: Examples | Any,
     training: Training,
     seeds: list[int],
     device: torch.device,
@@ -359,8 +359,8 @@ def fresh_to_train(network: Network, how: HowTrained, seed: int, device: torch.d
 
 def trained_module(
     module: nn.Module,
-    labelled: Any,
-    validation: Any,
+    labelled: Examples | Any,
+    validation: Examples | Any,
     how: HowTrained,
     *,
     seed: int,
@@ -395,8 +395,8 @@ def trained_module(
 
 def trained(
     network: Any,
-    labelled: Any,
-    validation: Any,
+    labelled: Examples | Any,
+    validation: Examples | Any,
     how: HowTrained,
     *,
     seed: int,
@@ -462,7 +462,7 @@ def _merit(epoch: Epoch, keep: str) -> tuple[float, float]:
     return 0.0 if keep == "least-loss" else accuracy, negative_loss
 
 
-def trained_outputs(labelled: Any, epochs: list[Epoch], keep: str = "best") -> LearnableOutputs:
+def trained_outputs(labelled: Examples | Any, epochs: list[Epoch], keep: str = "best") -> LearnableOutputs:
     """What the outputs of a network trained on these examples mean, with the noise its training showed."""
     best = kept_epoch(epochs, keep)
     error = best.loss if best.validation_loss is None else best.validation_loss

@@ -17,7 +17,7 @@ from sklearn.linear_model import BayesianRidge
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
 from natsel.models.rows import Array, numbers_of, reads_numbers, rows_of
@@ -57,7 +57,7 @@ class BayesianLinear:
         self.prior, self.noise, self.intercept, self.basis = prior, noise, intercept, basis
         self._draws_id: str | None = None
 
-    def fit(self, labelled: Any, validation: Any = None) -> Self:
+    def fit(self, labelled: Examples | Any, validation: Examples | Any = None) -> Self:
         """Fit afresh; nothing is random, and validation examples are not looked at."""
         labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)

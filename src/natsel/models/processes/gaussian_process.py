@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
@@ -79,7 +79,7 @@ class GaussianProcess(JointProcess):
         self.estimator, self.noise, self.draws = estimator, noise, draws
         self._posterior: _Posterior | None = None
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0) -> Self:
+    def fit(self, labelled: Examples | Any, validation: Examples | Any = None, *, seed: int = 0) -> Self:
         """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
         estimator = sklearn.base.clone(self.estimator)
         states = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.memory import require
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
@@ -66,7 +66,14 @@ class GPyTorch(JointProcess):
         self.process: Any = None
         self.likelihood: Any = None
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0, progress: Progress | None = None) -> Self:
+    def fit(
+        self,
+        labelled: Examples | Any,
+        validation: Examples | Any = None,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Self:
         """Make a process and train it; `seed` decides what it starts from, and the joint draws."""
         gpytorch = _gpytorch()
         labelled, _ = as_labelled(labelled)

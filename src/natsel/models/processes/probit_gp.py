@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
-from natsel.data.examples import as_labelled
+from natsel.data.examples import Examples, as_labelled
 from natsel.information.gaussian_predictive import probit_bald
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky, posterior_covariance
@@ -65,7 +65,7 @@ class ProbitGP(JointProcess):
         self.variance, self.length, self.draws = variance, length, draws
         self.sites: Sites | None = None
 
-    def fit(self, labelled: Any, validation: Any = None, *, seed: int = 0) -> Self:
+    def fit(self, labelled: Examples | Any, validation: Examples | Any = None, *, seed: int = 0) -> Self:
         """Find the sites of these labels; `seed` decides the joint draws alone."""
         labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), np.asarray(labelled.labels)
