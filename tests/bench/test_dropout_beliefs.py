@@ -3,7 +3,8 @@
 from natsel.bench.dropout_beliefs import measure
 
 
-def test_the_figures_are_complete():
+def test_the_figures_are_complete(monkeypatch, tmp_path):
+    monkeypatch.setenv("NATSEL_DATA", str(tmp_path))  # made pictures will do
     found = measure(count=12, draws=5, device="cpu")
     assert found["route"] == "together"
     assert 0 < found["share_of_clock"] < 1

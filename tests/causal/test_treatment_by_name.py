@@ -1,7 +1,5 @@
 """The treatment is the column that is called so, wherever it stands; where nothing says which it is, it is refused."""
 
-import re
-
 import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
@@ -12,7 +10,6 @@ import natsel
 from natsel import causal
 from natsel.causal import Propensity, SLearner, TLearner, overlap_of, positivity, treatment_of, with_treatment
 from natsel.data import Examples
-from natsel.learning import terms as terms_module
 from natsel.learning.model_text import text_of
 
 pandas = pytest.importorskip("pandas", reason="needs the extra tables")
@@ -102,23 +99,6 @@ def test_the_name_stands_in_repr_journal_and_page(make, tmp_path):
     with pytest.raises(ValueError, match="treatment='smoker'"):
         natsel.ActiveLearner(make(FOREST, treatment="smoker"), pool, "mu-rho-bald", store=tmp_path / "run.db")
     assert text_of(make(FOREST)).endswith(", treatment='treatment')")  # the default too: it may change
-
-
-def test_journals_from_before_the_name_open_where_the_last_column_is_meant(tmp_path, monkeypatch):
-    def without_treatment(model):
-        return re.sub(r"(, )?treatment='\w+'", "", text_of(model))
-
-    def opened(frame, arm):
-        model = SLearner(FOREST, treatment=arm, propensity=Propensity(treatment=arm).fit(frame))
-        return natsel.ActiveLearner(model, natsel.Pool(frame, regression=True), store=tmp_path / "old.db")
-
-    moved = with_treatment(FRAME, "arm")
-    with monkeypatch.context() as patch:
-        patch.setattr(terms_module, "text_of", without_treatment)
-        opened(moved, "arm").close()
-    opened(moved, "arm").close()
-    with pytest.raises(ValueError, match=r"holds a run of model .*, not .*treatment='smoker'"):
-        opened(moved, "smoker")
 
 
 def test_a_pipeline_may_name_the_treatment_where_its_model_sees_it():

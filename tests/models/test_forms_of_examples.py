@@ -61,8 +61,8 @@ DOORS = {
     "BayesianLinear.fit": (fitted(BayesianLinear), NUMBERS),
     "GaussianProcess.fit": (fitted(lambda: GaussianProcess(GaussianProcessRegressor())), NUMBERS),
     "ProbitGP.fit": (fitted(ProbitGP), KINDS),
-    "SLearner.fit": (fitted(lambda: causal.SLearner(Ridge())), NUMBERS),
-    "TLearner.fit": (fitted(lambda: causal.TLearner(Ridge())), NUMBERS),
+    "SLearner.fit": (fitted(lambda: causal.SLearner(Ridge(), treatment=-1)), NUMBERS),
+    "TLearner.fit": (fitted(lambda: causal.TLearner(Ridge(), treatment=-1)), NUMBERS),
 }
 
 

@@ -55,8 +55,6 @@ def terms_of(
         "inputs": contents.kind,
         **went,
     }
-    if isinstance(treatment, str | int) and treatment in (-1, *getattr(contents.inputs, "names", ())[-1:]):
-        notes["treatment"] = "last"
     return Terms(contents.fingerprint(), method.name, k, seed, decisive, notes, __version__)
 
 
