@@ -1,4 +1,7 @@
-"""Expressions at random, and their values straight from the definitions, by summing over the cells of a table."""
+"""Expressions at random, and their values straight from the definitions, by summing over the cells of a table.
+
+The surprisal of an impossible outcome is ∞; NaN is what is undefined: ∞ − ∞, and a law given an impossible outcome.
+"""
 
 import itertools
 import math
@@ -57,19 +60,28 @@ class Situation:
 
     def average(self, sampler, names, tied, function):
         """E of a function of a cell, under the sampler's law of the names given what is tied."""
+        untied = [name for name in dict.fromkeys(names) if name not in tied]
+        if not untied:
+            return function(tied)  # no law is asked: the outcome may be impossible, and its surprisal ∞
         whole = self.mass(sampler, tied)
+        if not whole:
+            return math.nan
         total = 0.0
-        for cell in self.cells([name for name in dict.fromkeys(names) if name not in tied]):
+        for cell in self.cells(untied):
             weight = self.mass(sampler, {**tied, **cell})
             total += weight / whole * function({**tied, **cell}) if weight else 0.0
         return total
 
 
+def log(probability):
+    return math.log(probability) if probability else -math.inf
+
+
 def value(expression, where):
-    """The number that an expression is, from its definition."""
+    """The number that an expression is, from its definition; NaN where it is undefined."""
     match expression:
         case Sum(terms):
-            return math.fsum(float(factor) * value(term, where) for factor, term in terms)
+            return sum(float(factor) * value(term, where) for factor, term in terms)  # fsum refuses ∞ − ∞
         case Number(number):
             return float(number)
         case Content(number):
@@ -83,7 +95,7 @@ def value(expression, where):
             return value(without, where) - value(behind, where)
         case TC(groups, given, model):
             together = H(group(atom for each in groups for atom in each), given, model)
-            return math.fsum(value(H(each, given, model), where) for each in groups) - value(together, where)
+            return sum(value(H(each, given, model), where) for each in groups) - value(together, where)
         case KL(p, q):
             return value(CrossEntropy(p, q), where) - value(CrossEntropy(p, p), where)
         case CrossEntropy(p, q):
@@ -92,7 +104,7 @@ def value(expression, where):
 
             def content(cell):
                 both = where.mass(q.name, {name: cell[name] for name in of})
-                return math.log(where.mass(q.name, {n: cell[n] for n in behind}) if behind else 1.0) - math.log(both)
+                return log(where.mass(q.name, {n: cell[n] for n in behind}) if behind else 1.0) - log(both)
 
             drawn = [*p.of, *p.given]
             return where.average(p.name, [atom.name for atom in drawn], where.tied(drawn), content)
@@ -109,7 +121,7 @@ def surprisal(key, where):
         return math.log(key.prime) if key.prime > 1 else 1.0
     tied = {name: where.at[name] if outcome is None else outcome for name, outcome in key.tied}
     inside = sorted(key.inside)
-    content = lambda cell: -math.log(where.mass(key.model, {name: cell[name] for name in inside}))  # noqa: E731
+    content = lambda cell: -log(where.mass(key.model, {name: cell[name] for name in inside}))  # noqa: E731
     return where.average(key.sampler, inside, tied, content)
 
 

@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from made_expressions import expressions, form_value, quantities, situation, surprisal, value
-from natsel.calculus import Determines, Independent, NotReducible, canonical, parse
+from made_expressions import Situation, expressions, form_value, quantities, situation, surprisal, value
+from natsel.calculus import Determines, DiscreteJoint, Independent, NotReducible, canonical, evaluate, parse
 from natsel.calculus.canonical import Key, normalised_key, under_assumptions
 from natsel.calculus.counterexamples import random_table
 from natsel.calculus.expressions import Atom, H
@@ -78,14 +78,39 @@ def test_a_variable_and_its_outcome_in_one_quantity_are_refused():
 
 @properties
 @given(expressions(models=(None, "q")), seeds)
-def test_the_form_has_the_value_of_the_expression(expression, seed):
+@example(parse("E_{p(x,y)}[2 H[x] + I[x,y,z;x]] + 2 H[X]"), 0)  # some x, y cannot be where z is
+def test_the_form_has_the_value_of_the_expression_where_it_has_one(expression, seed):
     where = situation(seed)
     try:
         form = canonical(expression)
     except NotReducible:
         assume(False)
-    assert form_value(form, where) == pytest.approx(value(expression, where), abs=1e-9)
     assert all(form.values())
+    if not math.isnan(expected := value(expression, where)):
+        assert form_value(form, where) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("never", [0.0, 1e-12])
+def test_what_is_infinite_minus_infinite_has_no_value_though_it_has_a_form(never):
+    text, p = "E_{p(x)}[H[x,z] - H[z|x]]", [[0.5 - never, never], [0.0, 0.5]]
+    where, joint = Situation(p, ("X", "Z"), {"Z": 1}), DiscreteJoint.from_probs("XZ", p)
+    by_hand = math.log(2) if never else math.nan  # at x=0: -ln p(x,z) + ln p(z|x), which is ∞ - ∞ where z never is
+    assert value(parse(text), where) == pytest.approx(by_hand, nan_ok=True)
+    assert evaluate(text, joint, at={"z": 1}, errors="nan").value == pytest.approx(by_hand, nan_ok=True)
+    assert form_value(canonical(parse(text)), where) == pytest.approx(math.log(2))
+    alone = parse("E_{p(x)}[H[x,z]]")
+    assert value(alone, where) == pytest.approx(evaluate(alone, joint, at={"z": 1}).value)
+    assert math.isinf(value(alone, where)) == (not never)
+
+
+@properties
+@given(expressions(models=(None, "q")), seeds)
+def test_the_evaluation_agrees_with_the_definitions_wherever_these_give_a_value(expression, seed):
+    where = situation(seed)
+    joint, at = DiscreteJoint.from_probs(where.names, where.tables["p"]), {n.lower(): o for n, o in where.at.items()}
+    if not math.isnan(expected := value(expression, where)):
+        found = evaluate(expression, joint, at=at, q={"q": where.tables["q"]}).value
+        assert found == pytest.approx(expected, abs=1e-9)
 
 
 @properties
