@@ -27,6 +27,7 @@ import traceback
 import warnings
 from collections import Counter
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
@@ -63,14 +64,16 @@ def public():
         module = importlib.import_module(door)
         for name in getattr(module, "__all__", None) or dir(module):
             value = getattr(module, name)
-            if name.startswith("_") or not str(getattr(value, "__module__", "")).startswith("natsel"):
+            home = str(getattr(value, "__module__", ""))
+            if name.startswith("_") or not home.startswith("natsel") or home == "natsel.options":
                 continue
             if inspect.isfunction(value):
                 found.setdefault(inspect.unwrap(value).__code__, Public(f"{door}.{name}", value, "function"))
             elif inspect.isclass(value) and not issubclass(value, BaseException):
                 for part, member in vars(value).items():
                     inner = getattr(member, "__func__", member)
-                    if inspect.isfunction(inner) and (not part.startswith("_") or part in ("__init__", "__call__")):
+                    called = {"__call__"} if hasattr(value, "get_params") else {"__call__", "__init__"}
+                    if inspect.isfunction(inner) and (not part.startswith("_") or part in called):
                         kind = {classmethod: "classmethod", staticmethod: "function"}.get(type(member), "method")
                         title = f"{door}.{name}" + ("" if part == "__init__" else f".{part}")
                         made = Public(title, inner, "init" if part == "__init__" else kind)
@@ -137,21 +140,25 @@ def wrong_values(rng):
     }
 
 
+# What may stand for each kind; fields of results may hold NaN too. Options of scikit-learn's estimators are left out: they
+# are to be checked when these are fitted.
 FIT = {
     int: {"negative"},
-    float: {"negative", "fraction", "infinity", "too large"},
+    float: {"negative", "fraction", "infinity"},
     str: {"text"},
     bool: {"truth"},
     NoneType: {"nothing"},
 }
 
 
-def may_stand(kind, parameter):
+def may_stand(kind, parameter, is_field=False):
     """Whether a kind of value may stand for an argument that declares numbers, words or truth values."""
     declared = parameter.annotation
     parts = get_args(declared) if get_origin(declared) in (Union, UnionType) else (declared,)
     plain = all(part in FIT for part in parts)
-    return not plain or kind in set().union(*(FIT[part] for part in parts)) or parameter.default is None is kind
+    if is_field and float in parts and kind == "nan":
+        return True
+    return not plain or kind in set().union(*(FIT[part] for part in parts))
 
 
 def verdict(one, call, argument, kind, value):
@@ -177,7 +184,8 @@ def verdict(one, call, argument, kind, value):
                 next(made, None)
     except Exception as error:
         return ("refused" if is_own(error) else "raw"), f"{type(error).__name__}: {error}"
-    return ("fits" if may_stand(kind, parameters[argument]) else "silent"), ""
+    is_field = one.kind == "init" and is_dataclass(function)
+    return ("fits" if may_stand(kind, parameters[argument], is_field) else "silent"), ""
 
 
 def copied(value):

@@ -128,6 +128,7 @@ def chunked(
     return whole
 
 
+@checked
 def attempt(work: Callable[[slice], Tensor], part: slice) -> Tensor | None:
     """One chunk's result, or None when it ran out of memory and can still be halved."""
     try:
@@ -144,6 +145,7 @@ def attempt(work: Callable[[slice], Tensor], part: slice) -> Tensor | None:
     return None
 
 
+@checked
 def run(work: Callable[[slice], Tensor], part: slice) -> Tensor:
     """The one place every chunk passes through (where tests make memory scarce)."""
     return work(part)

@@ -5,6 +5,7 @@ float) says nothing about the argument that caused it. What the doors of natsel 
 is called (`checked_door`); inside, natsel calls itself unchecked.  docs/decisions/0021
 """
 
+import builtins
 import collections.abc as abc
 import inspect
 import math
@@ -34,6 +35,8 @@ Rows = Annotated[Any, Several]
 """Values, one after another: an array, a tensor, a list, a data frame, a data set with a length."""
 Count = Annotated[int, 1]
 """How many there are, at least one."""
+Share = Annotated[float, 0, 1]
+"""From nothing to all."""
 
 
 _SIMPLE = (int, float, bool, str, NoneType)
@@ -101,7 +104,8 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     Traceback (most recent call last):
     ValueError: by: expected a number, found '2'
     """
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -119,7 +123,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             made = function(*args, **kwargs)
         except Exception as failure:
-            if _is_sentence(failure):
+            if _is_sentence(failure, names if refusal else ()):
                 raise
             wrong = (one for one in given if one[1] is not one[3] and not _is(one[1], one[2]))
             refusal = refusal or next((_refusal(value, kind, name) for name, value, kind, *_ in wrong), None)
@@ -133,10 +137,14 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _is_sentence(failure: Exception) -> bool:
-    """Whether an error is a sentence that begins with what it is about, as natsel writes them."""
+def _is_sentence(failure: Exception, names: tuple[str, ...]) -> bool:
+    """Whether an error is a sentence that begins with what it is about, as natsel writes them: with one of the names,
+    where there are some.
+    """
     about, colon, _ = str(failure).partition(": ")
-    return isinstance(failure, ValueError | ImportError) and bool(colon) and len(about.split()) <= 3
+    words = about.replace(",", "").split()
+    short = bool(colon) and len(words) <= 3 and (not names or bool({*words} & {*names}))
+    return short and "(" not in about and isinstance(failure, ValueError | ImportError)
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
@@ -186,10 +194,7 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, b
     for parameter in inspect.signature(function).parameters.values():
         kind = parameter.annotation
         if isinstance(kind, str):
-            try:
-                kind = eval(kind, {**vars(abc), **vars(sys.modules["typing"]), **home})  # what is written in the source
-            except (NameError, AttributeError, TypeError):
-                continue
+            kind = eval(kind, {}, _Known({**vars(abc), **vars(builtins), **home}))  # what is written in the source
         is_looked_at = not are_fields or _is_simple(kind)
         if are_fields and is_looked_at:
             kind = reduce(or_, map(_may_be_nan, _parts(kind)))
@@ -202,6 +207,13 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, b
 def _may_be_nan(kind: Any) -> Any:
     """The same kind, where NaN stands for "none": in fields of results and in sequences."""
     return NumberOrNaN if kind is float else kind
+
+
+class _Known(dict[str, Any]):
+    """Names in an annotation; those that only type checkers know may be anything."""
+
+    def __missing__(self, name: str) -> Any:
+        return Any
 
 
 def _is_simple(kind: Any) -> bool:
@@ -223,7 +235,9 @@ def _is(found: Any, kind: Any, least: float = -math.inf) -> bool:
     if origin in (Union, UnionType):
         return any(_is(found, part, least) for part in inner)
     if origin is Annotated:
-        return all(_is(found, inner[0], part) if isinstance(part, int) else _is(found, part) for part in inner[1:])
+        if isinstance(inner[1], int):
+            return _is(found, inner[0], inner[1]) and all(found <= most for most in inner[2:])
+        return _is(found, inner[1])
     if origin is Literal:
         return isinstance(found, str) and found in inner
     if isinstance(kind, TypeVar):
@@ -233,7 +247,7 @@ def _is(found: Any, kind: Any, least: float = -math.inf) -> bool:
             found = found.item()
         number = isinstance(found, Integral if kind is int else Real) and not isinstance(found, bool)
         within = kind is NumberOrNaN or bool(found >= least) if number else False  # NaN is beyond any bound
-        return within and (kind is not int or LEAST <= found <= MOST)
+        return within and (not isinstance(found, Integral) or LEAST <= found <= MOST)
     if kind is bool:
         return isinstance(found, bool) or type(found).__name__ in ("bool", "bool_")  # of NumPy too
     if kind is None or kind is NoneType:
@@ -301,7 +315,8 @@ def _spoken(kind: Any, least: float = -math.inf) -> str:
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(_spoken(part, least) for part in inner))
     if origin is Annotated:
-        return _spoken(inner[0], inner[1]) if isinstance(inner[1], int) else _spoken(inner[1])
+        most = f" and at most {inner[2]}" if len(inner) > 2 else ""
+        return _spoken(inner[0], inner[1]) + most if isinstance(inner[1], int) else _spoken(inner[1])
     if origin is Literal:
         *words, last = (repr(word) for word in inner)
         return f"{', '.join(words)} or {last}" if words else last

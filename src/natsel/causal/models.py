@@ -94,7 +94,7 @@ class _OutcomeModel(ABC):
         control, treated = self._arms(rows, progress)
         return both_outcomes(control, treated, treatment_of(inputs, self.treatment), propensity_N)
 
-    def check_inputs(self, inputs: Any) -> None:
+    def check_inputs(self, inputs: Rows) -> None:
         """Raise where no column is the treatment, or where the model cannot read what it sees."""
         covariates = covariates_of(rows := treatment_last(inputs, self.treatment))
         self._adapters[0].check_inputs(covariates if self._apart else rows)

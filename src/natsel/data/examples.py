@@ -78,7 +78,7 @@ class Examples:
     """
 
     inputs: Rows
-    labels: Any = None
+    labels: Rows = None
     classes: tuple[str, ...] = ()
     masks: Mapping[str, Any] = field(default_factory=dict)
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from natsel.data.dataset import DataSet, Kind, fixed_split
 from natsel.data.examples import Examples
+from natsel.options import Count
 from natsel.seeds import derive
 
 
-def two_moons(count: int = 2000, noise: float = 0.1, seed: int = 0) -> Examples:
+def two_moons(count: Count = 2000, noise: float = 0.1, seed: int = 0) -> Examples:
     """Two interleaved half circles, equally many points on each (one more on the first where `count` is odd).
 
     >>> two_moons(100).inputs.shape
@@ -31,7 +32,7 @@ def two_moons(count: int = 2000, noise: float = 0.1, seed: int = 0) -> Examples:
     return Examples(inputs_N_D.astype(np.float32), labels, ("upper", "lower"))
 
 
-def two_bells(count: int = 2000, seed: int = 0) -> Examples:
+def two_bells(count: Count = 2000, seed: int = 0) -> Examples:
     """Heavy-tailed points around 0 and a steep, curved boundary: what is far out matters little to a prediction.
 
     >>> two_bells(100).n_classes
@@ -47,7 +48,7 @@ def two_bells(count: int = 2000, seed: int = 0) -> Examples:
     return Examples(inputs_N_D.astype(np.float32), labels, ("0", "1"))
 
 
-def gp_line(count: int = 8, length_scale: float = 2.0, seed: int = 0) -> Examples:
+def gp_line(count: Count = 8, length_scale: float = 2.0, seed: int = 0) -> Examples:
     """Noisy values of a random smooth function at the first odd numbers: what a Gaussian process is exact about.
 
     >>> gp_line(3).inputs.ravel().tolist()
@@ -60,7 +61,7 @@ def gp_line(count: int = 8, length_scale: float = 2.0, seed: int = 0) -> Example
     return Examples(x_N[:, None].astype(np.float32), labels)
 
 
-def ambiguous_line(count: int = 500, seed: int = 0) -> Examples:
+def ambiguous_line(count: Count = 500, seed: int = 0) -> Examples:
     """Points of a line with a gap at −2..2, where a model should be unfamiliar, and two bands of ambiguous labels.
 
     The class is 0 below −4.5, 1 above −3.5, 0 below 3.5 and 1 above 4.5; between, either is equally likely. The mask
@@ -79,7 +80,7 @@ def ambiguous_line(count: int = 500, seed: int = 0) -> Examples:
     return Examples(x_N[:, None].astype(np.float32), labels, ("0", "1"), masks)
 
 
-def overlapping_gaussians(per_class: int = 300, wrong: float = 0.04, seed: int = 0) -> Examples:
+def overlapping_gaussians(per_class: Count = 300, wrong: float = 0.04, seed: int = 0) -> Examples:
     """Three overlapping Gaussians in the plane, one class each; each label is wrong with the probability `wrong`.
 
     On it a Gaussian per class cannot be both the best classifier and the best density. The mask `clean` keeps the true

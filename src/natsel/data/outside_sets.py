@@ -23,6 +23,7 @@ from natsel.data.examples import Examples
 from natsel.data.labels import Array
 from natsel.data.load import load
 from natsel.data.transforms import junk_classes
+from natsel.options import Count
 from natsel.seeds import derive
 
 Distance = Literal["near", "far"]
@@ -56,7 +57,7 @@ def outside_sets(inside: str) -> dict[str, Distance]:
 
 
 def outside_pictures(
-    inside: DataSet, outside: str, count: int = 1000, seed: int = 0, *, folder: str | Path | None = None
+    inside: DataSet, outside: str, count: Count = 1000, seed: int = 0, *, folder: str | Path | None = None
 ) -> Array:
     """So many pictures from outside the data set, of the shape of its pictures, as bytes.
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from natsel.data.examples import Examples
 from natsel.data.labels import Array, as_numpy
+from natsel.options import Count, Rows
 from natsel.seeds import derive
 
 MNIST_INITIAL = (
@@ -61,7 +62,7 @@ def split(
     return tuple(_rows(examples, parts.get(number, left)) for number in range(len(counts)))
 
 
-def subsampled(examples: Examples, count: int, seed: int = 0, balanced: bool = False) -> Examples:
+def subsampled(examples: Examples, count: Count, seed: int = 0, balanced: bool = False) -> Examples:
     """So many of the examples, drawn at random without replacement.
 
     >>> len(subsampled(Examples(np.zeros(100)), 10))
@@ -70,7 +71,7 @@ def subsampled(examples: Examples, count: int, seed: int = 0, balanced: bool = F
     return split(examples, (count,), seed, balanced)[0]
 
 
-def balanced_start(labels: Any, per_class: int, seed: int = 0) -> Array:
+def balanced_start(labels: Rows, per_class: int, seed: int = 0) -> Array:
     """Positions of so many random examples of each class, in random order: a fair set to start from.
 
     >>> np.array([0, 1, 1, 0, 1])[balanced_start([0, 1, 1, 0, 1], per_class=2)].tolist().count(0)

@@ -36,6 +36,7 @@ from torch import Tensor
 
 from natsel.evaluation.probability_rows import Floats, labelled_rows
 from natsel.memory import rows_per_chunk
+from natsel.options import Rows
 
 Kind = Literal["ece", "cace", "cwce", "wcace", "sce", "ace", "tace", "rmsce", "ecace"]
 
@@ -113,7 +114,7 @@ _PRESETS: dict[str, _Preset] = {
 
 def calibration_error(
     probs_N_C: Any,
-    labels_N: Any,
+    labels_N: Rows,
     kind: Kind = "ece",
     bins: int = 15,
     *,
@@ -153,7 +154,7 @@ def calibration_error(
     return CalibrationError(value, kind, bins, binning, len(classes_N))
 
 
-def reliability(probs_N_C: Any, labels_N: Any, bins: int = 15) -> Reliability:
+def reliability(probs_N_C: Any, labels_N: Rows, bins: int = 15) -> Reliability:
     """How often the most probable class was right, in bins of its probability.
 
     The mean of |accuracy − confidence|, weighted by counts, is the calibration error "ece".

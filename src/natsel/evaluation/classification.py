@@ -26,12 +26,13 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
+from natsel.options import Rows
 
 FLOOR = 2.0**-24
 """What a label that was held impossible counts as where models are judged: about 6e-8, 16.6 nats."""
 
 
-def accuracy(log_mean_N_C: Tensor, labels_N: Any) -> float:
+def accuracy(log_mean_N_C: Tensor, labels_N: Rows) -> float:
     """The share of labels that the most probable class names.
 
     >>> accuracy(torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log(), [0, 0])
@@ -41,7 +42,7 @@ def accuracy(log_mean_N_C: Tensor, labels_N: Any) -> float:
     return float((log_mean_N_C.argmax(-1) == classes_N).double().mean())
 
 
-def nll(log_mean_N_C: Tensor, labels_N: Any, floor: float = 0.0) -> float:
+def nll(log_mean_N_C: Tensor, labels_N: Rows, floor: float = 0.0) -> float:
     """The mean negative log likelihood in nats: infinite where a label was held impossible, unless a `floor` says as
     which probability, at most, that counts.
 
@@ -61,7 +62,7 @@ def nll(log_mean_N_C: Tensor, labels_N: Any, floor: float = 0.0) -> float:
     return float(0.0 - log_likelihood_N.mean())
 
 
-def brier(log_mean_N_C: Tensor, labels_N: Any) -> float:
+def brier(log_mean_N_C: Tensor, labels_N: Rows) -> float:
     """The mean squared distance of predicted probabilities from the label as a one-hot vector, from 0 to 2.
 
     >>> round(brier(torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log(), [0, 1]), 4)  # (0.02 + 0.5) / 2

@@ -36,6 +36,7 @@ from natsel.information.class_labels import class_labels
 from natsel.information.linear_information import chance_of_unequal
 from natsel.information.mutual import normalised_log_weights
 from natsel.memory import chunked, rows_per_chunk
+from natsel.options import Rows
 
 Statistic = Literal["V", "U"]
 
@@ -63,7 +64,7 @@ class DisagreementGap:
 
 
 def disagreement_rate(
-    log_probs_N_K_C: ArrayLike, log_weights_K: ArrayLike | None = None, statistic: Statistic = "V"
+    log_probs_N_K_C: Rows, log_weights_K: ArrayLike | None = None, statistic: Statistic = "V"
 ) -> Tensor:
     """The chance that answers of two draws differ, one value per point.
 
@@ -91,7 +92,7 @@ def disagreement_rate(
     return _over_points(work, log_probs_N_K_C)
 
 
-def pairwise_disagreement(log_probs_N_K_C: ArrayLike) -> Tensor:
+def pairwise_disagreement(log_probs_N_K_C: Rows) -> Tensor:
     """1 − E_x Σ_c p_j(c) p_k(c) for every pair of draws, as K_K: the chance that their answers differ.
 
     On the diagonal a draw meets itself: 0 for one-hot members only. O(N·K²·C).
@@ -109,7 +110,7 @@ def pairwise_disagreement(log_probs_N_K_C: ArrayLike) -> Tensor:
     return 1 - equal_K_K / points
 
 
-def one_hot_members(log_probs_N_K_C: ArrayLike) -> Tensor:
+def one_hot_members(log_probs_N_K_C: Rows) -> Tensor:
     """Every member sure of its most probable class (the first of equals), in log probabilities.
 
     >>> one_hot_members(torch.tensor([[[0.7, 0.3], [0.5, 0.5]]]).log())
@@ -120,7 +121,7 @@ def one_hot_members(log_probs_N_K_C: ArrayLike) -> Tensor:
     return torch.full_like(log_probs_N_K_C, -torch.inf).scatter_(-1, log_probs_N_K_C.argmax(-1, keepdim=True), 0.0)
 
 
-def member_sampling_errors(log_probs_N_K_C: ArrayLike, labels_N: Any) -> Tensor:
+def member_sampling_errors(log_probs_N_K_C: Rows, labels_N: Rows) -> Tensor:
     """1 − E p_k(y), one value per draw; their weighted mean is the sampling error of the averaged prediction.
 
     >>> member_sampling_errors(torch.tensor([[[0.75, 0.25], [0.5, 0.5]]]).log(), [0])
@@ -144,7 +145,7 @@ def predicted_error(probs_N_C: Any) -> float:
     return float(_over_points(lambda part: chance_of_unequal(table_N_C[part].double()), table_N_C).mean())
 
 
-def sampling_error(probs_N_C: Any, labels_N: Any) -> float:
+def sampling_error(probs_N_C: Any, labels_N: Rows) -> float:
     """1 − E p(y): how often an answer drawn from the prediction is wrong. Not the error of the most probable class.
 
     >>> sampling_error([[0.25, 0.75]], [0])
@@ -154,7 +155,7 @@ def sampling_error(probs_N_C: Any, labels_N: Any) -> float:
     return float(1 - table_N_C.gather(1, classes_N[:, None]).double().mean())
 
 
-def disagreement_gap(probs_N_C: Any, labels_N: Any, bins: int = 15, levels: int | None = None) -> DisagreementGap:
+def disagreement_gap(probs_N_C: Any, labels_N: Rows, bins: int = 15, levels: int | None = None) -> DisagreementGap:
     """How far the error is from the one that the model predicts of itself, and what bounds that.
 
     `levels=K` for the mean of K one-hot members: the bound is then free of bins.

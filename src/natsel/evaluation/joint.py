@@ -17,13 +17,13 @@ docs/theory/joint-predictions.md, 2 to 4 and 7; Kirsch, Kossen & Gal 2022.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from natsel.information.class_labels import class_labels
 from natsel.memory import chunked, rows_per_chunk
+from natsel.options import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Sequential:
         return float(self.losses_N.sum())
 
 
-def gaussian_log_likelihood(mean_N_K: Tensor, variance_N_K: Tensor, values_N: Any) -> Tensor:
+def gaussian_log_likelihood(mean_N_K: Tensor, variance_N_K: Tensor, values_N: Rows) -> Tensor:
     """ln N(y_n; μ_nk, σ²_nk) as N_K in float64, for the functions below.
 
     >>> gaussian_log_likelihood(torch.zeros(1, 1), torch.ones(1, 1), [0.0]).round(decimals=4)
@@ -63,7 +63,9 @@ def gaussian_log_likelihood(mean_N_K: Tensor, variance_N_K: Tensor, values_N: An
     return seen_N_K
 
 
-def marginal_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> float:
+def marginal_cross_entropy(
+    log_probs_N_K_C: Tensor, labels_N: Rows = None, log_weights_K: Tensor | None = None
+) -> float:
     """The mean loss of labels each predicted alone: the usual test loss of the averaged predictions.
 
     >>> round(marginal_cross_entropy(torch.tensor([[[0.9, 0.1], [0.1, 0.9]]]).log(), [0]), 6)
@@ -72,7 +74,7 @@ def marginal_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Any = None, log_we
     return float(marginal_losses(log_probs_N_K_C, labels_N, log_weights_K).mean())
 
 
-def marginal_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> Tensor:
+def marginal_losses(log_probs_N_K_C: Tensor, labels_N: Rows = None, log_weights_K: Tensor | None = None) -> Tensor:
     """−ln q(y_n|x_n), one value per point.
 
     >>> marginal_losses(torch.tensor([[[0.5, 0.5]], [[0.0, 1.0]]]).log(), [0, 0])
@@ -87,7 +89,7 @@ def marginal_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K
     )
 
 
-def member_losses(log_probs_N_K_C: Tensor, labels_N: Any = None) -> Tensor:
+def member_losses(log_probs_N_K_C: Tensor, labels_N: Rows = None) -> Tensor:
     """L_k = −Σ_n ln p(y_n|x_n,ω_k), one value per draw.
 
     >>> member_losses(torch.tensor([[[0.5, 0.5], [1.0, 0.0]]]).log(), [0])
@@ -100,7 +102,7 @@ def member_losses(log_probs_N_K_C: Tensor, labels_N: Any = None) -> Tensor:
     return total_K
 
 
-def joint_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> float:
+def joint_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Rows = None, log_weights_K: Tensor | None = None) -> float:
     """−ln q(y_1..N|x_1..N): the loss of all labels together, in any order.
 
     >>> draws = torch.tensor([[[0.9, 0.1], [0.1, 0.9]]] * 2).log()
@@ -111,7 +113,7 @@ def joint_cross_entropy(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weigh
     return float(-(log_weights_K - member_losses(log_probs_N_K_C, labels_N)).logsumexp(0))
 
 
-def total_correlation(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> float:
+def total_correlation(log_probs_N_K_C: Tensor, labels_N: Rows = None, log_weights_K: Tensor | None = None) -> float:
     """Σ marginal losses − joint loss of these labels: above 0 where the earlier ones helped to predict the later.
 
     Its mean over labels drawn from q is `natsel.information.total_correlation`, which is never negative.
@@ -124,7 +126,9 @@ def total_correlation(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights
     return alone - joint_cross_entropy(log_probs_N_K_C, labels_N, log_weights_K)
 
 
-def sequential_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> Sequential:
+def sequential_losses(
+    log_probs_N_K_C: Tensor, labels_N: Rows = None, log_weights_K: Tensor | None = None
+) -> Sequential:
     """Each label predicted from the ones before it, then learnt from: the whole curve in one pass.
 
     docs/theory/joint-predictions.md, 3.
@@ -156,7 +160,7 @@ def sequential_losses(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights
     )
 
 
-def cross_entropy_rate(log_probs_N_K_C: Tensor, labels_N: Any = None, log_weights_K: Tensor | None = None) -> float:
+def cross_entropy_rate(log_probs_N_K_C: Tensor, labels_N: Rows = None, log_weights_K: Tensor | None = None) -> float:
     """What a label costs in the long run: the mean loss of the best single draw that has a weight.
 
     The loss of n labels lies within ln K of n times this: with n below some ln K the mixture still counts.
@@ -192,7 +196,7 @@ def seen_likelihoods(log_probs_N_K_C: Tensor, labels_N: Tensor | None, part: sli
 
 
 def checked_draws(
-    log_probs_N_K_C: Tensor, labels_N: Any, log_weights_K: Tensor | None
+    log_probs_N_K_C: Tensor, labels_N: Rows, log_weights_K: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """What every metric here is made from, or a ValueError: predictions, labels as int64, normalised log weights."""
     axes, shape = 2 if labels_N is None else 3, tuple(log_probs_N_K_C.shape)

@@ -25,10 +25,11 @@ from natsel.evaluation.probability_rows import one_per_point, probability_rows
 from natsel.information.linear_information import chance_of_unequal
 from natsel.information.mutual import share_of_others
 from natsel.memory import chunked
+from natsel.options import Rows
 
 
 def disagreement_error(
-    log_probs_N_K_C: ArrayLike, log_weights_K: ArrayLike | None = None, statistic: Statistic = "V"
+    log_probs_N_K_C: Rows, log_weights_K: ArrayLike | None = None, statistic: Statistic = "V"
 ) -> float:
     """The error that disagreement predicts: E Dis over points, of drawn answers.
 

@@ -12,13 +12,13 @@ docs/theory/joint-predictions.md, 4, 8 and 10; Kirsch, Kossen & Gal 2022; Osband
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from natsel.evaluation.joint import checked_draws, normalised_rows, seen_likelihoods
 from natsel.memory import chunked
+from natsel.options import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class OnlineLoss:
 
 def online_learning_loss(
     log_probs_N_K_C: Tensor,
-    labels_N: Any = None,
+    labels_N: Rows = None,
     n: int | None = None,
     repeats: int = 100,
     log_weights_K: Tensor | None = None,

@@ -12,6 +12,7 @@ from torch import Tensor
 from natsel.beliefs.arrays import as_tensor
 from natsel.information.class_labels import class_labels
 from natsel.memory import rows_per_chunk
+from natsel.options import Rows
 
 _ROUNDING = 1e-4
 """By how much a row may miss the sum of 1; half precision misses it by more and has to be normalised before."""
@@ -51,7 +52,7 @@ def probability_rows(probs_N_C: Any, name: str = "probs_N_C") -> Tensor:
     return table_N_C
 
 
-def labelled_rows(probs_N_C: Any, labels_N: Any) -> tuple[Tensor, Tensor]:
+def labelled_rows(probs_N_C: Any, labels_N: Rows) -> tuple[Tensor, Tensor]:
     """A table of probabilities and the class of each of its points, on one device.
 
     >>> labelled_rows([[0.5, 0.5]], [1])[1]
@@ -62,7 +63,7 @@ def labelled_rows(probs_N_C: Any, labels_N: Any) -> tuple[Tensor, Tensor]:
     return table_N_C, class_labels(labels_N, len(table_N_C), table_N_C.shape[1], "labels_N")
 
 
-def one_per_point(values_N: Any, name: str) -> Floats:
+def one_per_point(values_N: Rows, name: str) -> Floats:
     """Scores of points in float64: one for each of at least one point, none of them NaN; ±inf is allowed.
 
     >>> one_per_point(torch.tensor([1.0, float("inf")]), "scores_N").tolist()

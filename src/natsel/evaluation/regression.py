@@ -13,13 +13,14 @@ Holzmüller et al. 2023.
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from natsel.options import Rows
 
-def rmse(mean_N: Tensor, values_N: Any) -> float:
+
+def rmse(mean_N: Tensor, values_N: Rows) -> float:
     """The root of the mean squared error.
 
     >>> rmse(torch.tensor([1.0, 3.0]), [1.0, 1.0])  # √2
@@ -29,7 +30,7 @@ def rmse(mean_N: Tensor, values_N: Any) -> float:
     return float((mean_N.double() - values_N).square().mean().sqrt())
 
 
-def errors(mean_N: Tensor, values_N: Any) -> dict[str, float]:
+def errors(mean_N: Tensor, values_N: Rows) -> dict[str, float]:
     """Absolute errors in five numbers: mean, root mean square, two quantiles and the largest.
 
     >>> errors(torch.tensor([1.0, 3.0]), [1.0, 1.0])["mae"]
@@ -38,7 +39,7 @@ def errors(mean_N: Tensor, values_N: Any) -> dict[str, float]:
     return member_errors(mean_N[:, None], values_N)
 
 
-def member_errors(mean_N_K: Tensor, values_N: Any, log_weights_K: Tensor | None = None) -> dict[str, float]:
+def member_errors(mean_N_K: Tensor, values_N: Rows, log_weights_K: Tensor | None = None) -> dict[str, float]:
     """The same five numbers for K members, each judged alone, then averaged (equal weights unless given).
 
     >>> member_errors(torch.tensor([[1.0, 3.0]]), [1.0])["largest error"]
@@ -63,7 +64,7 @@ def member_errors(mean_N_K: Tensor, values_N: Any, log_weights_K: Tensor | None 
     return found | {"rmse": math.sqrt(found["rmse"])}
 
 
-def gaussian_nll(mean_N_K: Tensor, variance_N_K: Tensor, values_N: Any, log_weights_K: Tensor | None = None) -> float:
+def gaussian_nll(mean_N_K: Tensor, variance_N_K: Tensor, values_N: Rows, log_weights_K: Tensor | None = None) -> float:
     """The mean negative log likelihood in nats of K weighted draws (equal weights unless given).
 
     >>> round(gaussian_nll(torch.zeros(1, 1), torch.ones(1, 1), [0.0]), 4)  # ½ ln 2π
@@ -82,7 +83,7 @@ def gaussian_nll(mean_N_K: Tensor, variance_N_K: Tensor, values_N: Any, log_weig
     return float(-(log_N_K + log_weights_K.double()).logsumexp(-1).mean())
 
 
-def _checked(mean_N: Tensor, values: Any) -> Tensor:
+def _checked(mean_N: Tensor, values: Rows) -> Tensor:
     values_N: Tensor = torch.as_tensor(values, device=mean_N.device).double()
     if values_N.shape != mean_N.shape or values_N.ndim != 1 or len(values_N) == 0:
         raise ValueError(

@@ -20,10 +20,10 @@ from natsel.beliefs.arrays import as_tensor
 from natsel.evaluation.probability_rows import probability_rows
 from natsel.information.class_labels import class_labels
 from natsel.memory import rows_per_chunk
-from natsel.options import warn
+from natsel.options import Rows, warn
 
 
-def fit_temperature(logits_N_C: Any, labels_N: Any, limits: tuple[float, float] = (0.01, 100.0)) -> float:
+def fit_temperature(logits_N_C: Any, labels_N: Rows, limits: tuple[float, float] = (0.01, 100.0)) -> float:
     """The temperature T within limits for which softmax(logits / T) has the least mean negative log likelihood.
 
     `labels_N` are class numbers, or distributions as points × classes. Exact to 1e-8 of T; where the best temperature
@@ -79,7 +79,7 @@ def _slopes(logits_N_C: Tensor, log_beta: float, target: float) -> tuple[float, 
     return first / len(logits_N_C) - target, second / len(logits_N_C)
 
 
-def _mean_logit_of_labels(logits_N_C: Tensor, labels_N: Any) -> float:
+def _mean_logit_of_labels(logits_N_C: Tensor, labels_N: Rows) -> float:
     """The mean of z_y, measured from the largest logit of each row; refuses what no temperature can be fitted to."""
     if logits_N_C.ndim != 2 or 0 in logits_N_C.shape:
         found = f"shape {list(logits_N_C.shape)}"

@@ -50,7 +50,7 @@ class ModelAdapter:
         names = ("fit", "believe", "predictive", "believe_together")
         self._takes = {name: _Takes.of(getattr(self.model, name)) for name in names if hasattr(self.model, name)}
 
-    def check_inputs(self, inputs: Any) -> None:
+    def check_inputs(self, inputs: Rows) -> None:
         """Raise where the model says that it cannot read such inputs: by what is declared, nothing is run on them."""
         own = getattr(self.model, "__dict__", {}).get("check_inputs") or self._declared("check_inputs")
         if own is not None:

@@ -117,7 +117,7 @@ class Sklearn:
             )
         self._committee: Committee | None = None
 
-    def check_inputs(self, inputs: Any) -> None:
+    def check_inputs(self, inputs: Rows) -> None:
         """Raise where scikit-learn says of what sees the inputs first that it cannot read them, or votes alone."""
         first, rows = _first_reader(self.estimator), by_position(inputs)
         last = self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator

@@ -18,7 +18,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from natsel.options import Count
+from natsel.options import Count, Share
 
 Network = nn.Module | Callable[[], nn.Module]
 """A module, which is copied and re-initialised, or a function without arguments that makes one."""
@@ -65,7 +65,7 @@ def emnist_cnn(
     )
 
 
-def mlp(features: Count, classes: Count, hidden: tuple[int, ...] = (128,), dropout: float = 0.5) -> nn.Module:
+def mlp(features: Count, classes: Count, hidden: tuple[int, ...] = (128,), dropout: Share = 0.5) -> nn.Module:
     """A perceptron with dropout after each hidden layer; inputs of any shape are flattened. For numbers: classes=1.
 
     >>> mlp(64, 10)(torch.zeros(2, 8, 8)).shape

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from natsel.models.networks.residual_networks import GlobalAverage, Scale, picture_input, with_norm
 from natsel.models.networks.spectral_norm import SpectralLinear, spectrally_normalised
-from natsel.options import Count
+from natsel.options import Count, Share
 
 # Widths as multiples of the first one, 0 where a 2×2 pooling stands. The first is for pictures of 28 pixels.
 _FOUR_POOLINGS = (1, 1, 2, 2, 0, 4, 4, 4, 0, 8, 8, 8, 0, 8, 8, 8, 0)
@@ -59,7 +59,7 @@ def vgg16(
     std: Scale = None,
     *,
     spectral: float | None = None,
-    dropout: float = 0.0,
+    dropout: Share = 0.0,
     width: Count = 64,
 ) -> nn.Sequential:
     """VGG-16 with 512 features; pictures below 32 pixels are pooled four times instead of five, as for MNIST.
@@ -92,7 +92,7 @@ def resffn(
     *,
     spectral: float | None = None,
     iterations: int = 1,
-    dropout: float = 0.0,
+    dropout: Share = 0.0,
     residual: bool = True,
 ) -> nn.Sequential:
     """A residual perceptron for tables; inputs of any shape are flattened. For numbers: classes=1.
@@ -122,7 +122,7 @@ class _Layer(nn.Module):
 
     linear: nn.Linear | SpectralLinear
 
-    def __init__(self, width: Count, dropout: float, residual: bool) -> None:
+    def __init__(self, width: Count, dropout: Share, residual: bool) -> None:
         super().__init__()
         self.linear = nn.Linear(width, width)
         self.rest = nn.Sequential(nn.ReLU(), nn.Dropout(dropout)) if dropout else nn.ReLU()

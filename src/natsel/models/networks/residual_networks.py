@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from natsel.models.networks.architectures import ImageInput
 from natsel.models.networks.spectral_norm import spectrally_normalised
-from natsel.options import Count
+from natsel.options import Count, Share
 
 Scale = float | tuple[float, ...] | None
 """A mean or a standard deviation of pixels: one number, one for each channel, or None for those of a usual data set."""
@@ -38,7 +38,7 @@ def resnet18(
     *,
     spectral: float | None = None,
     sensitive: bool = False,
-    dropout: float = 0.0,
+    dropout: Share = 0.0,
     width: Count = 64,
 ) -> nn.Sequential:
     """ResNet-18 with 512 features: four stages of two blocks, widths 64, 128, 256, 512.
@@ -63,7 +63,7 @@ def resnet50(
     *,
     spectral: float | None = None,
     sensitive: bool = False,
-    dropout: float = 0.0,
+    dropout: Share = 0.0,
     width: Count = 64,
 ) -> nn.Sequential:
     """ResNet-50 with 2,048 features: four stages of 3, 4, 6 and 3 bottleneck blocks; arguments as for `resnet18`.
@@ -87,7 +87,7 @@ def wide_resnet(
     widening: Count = 10,
     spectral: float | None = None,
     sensitive: bool = False,
-    dropout: float = 0.0,
+    dropout: Share = 0.0,
 ) -> nn.Sequential:
     """WideResNet-28-10 with 640 features: three stages of (depth − 4)/6 blocks, widths 16, 32, 64 times `widening`.
 
@@ -199,7 +199,7 @@ class _Bottleneck(nn.Module):
 
 
 class _Wide(nn.Module):
-    def __init__(self, channels: int, width: Count, stride: int, sensitive: bool, dropout: float) -> None:
+    def __init__(self, channels: int, width: Count, stride: int, sensitive: bool, dropout: Share) -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
             *(nn.BatchNorm2d(channels), _activation(sensitive), _convolution(channels, width, 3, stride)),
@@ -221,7 +221,7 @@ def _resnet(
     *,
     spectral: float | None,
     sensitive: bool,
-    dropout: float,
+    dropout: Share,
     width: Count,
 ) -> nn.Sequential:
     _check_sides(pictures.shape, len(blocks))
