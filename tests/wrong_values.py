@@ -140,8 +140,8 @@ def wrong_values(rng):
     }
 
 
-# What may stand for each kind; fields of results may hold NaN too. Options of scikit-learn's estimators are left out: they
-# are to be checked when these are fitted.
+# What may stand for each kind; fields of results may hold NaN too. Options of estimators for scikit-learn are left out:
+# they are to be checked when these are fitted.
 FIT = {
     int: {"negative"},
     float: {"negative", "fraction", "infinity"},

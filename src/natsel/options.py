@@ -2,7 +2,7 @@
 
 Python takes any value for any argument. What a wrong one does later (a comparison of text with a number, a slice by a
 float) says nothing about the argument that caused it. What the doors of natsel hand out is therefore checked where it
-is called (`checked_door`); inside, natsel calls itself unchecked.  docs/decisions/0021
+is called (`checked_door`); inside, natsel calls itself unchecked.  docs/decisions/0023
 """
 
 import builtins
@@ -21,6 +21,8 @@ from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from natsel.integers import LEAST, MOST
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class NumberOrNaN:
@@ -89,7 +91,7 @@ def _refusal(value: Any, kind: Any, name: str, least: float = -math.inf, remedy:
     return ValueError(f"{name}: expected {_spoken(kind, least)}, found {shown}{remedy}")
 
 
-def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def checked(function: Function) -> Function:
     """A function that refuses arguments of other kinds than it declares, by name.
 
     What a function says itself of an argument comes first, since it knows the remedy. Methods of what keeps data are
@@ -134,7 +136,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
             raise refusal
         return made
 
-    return call
+    return call  # type: ignore[return-value]
 
 
 def _is_sentence(failure: Exception, names: tuple[str, ...]) -> bool:
@@ -143,8 +145,9 @@ def _is_sentence(failure: Exception, names: tuple[str, ...]) -> bool:
     """
     about, colon, _ = str(failure).partition(": ")
     words = about.replace(",", "").split()
-    short = bool(colon) and len(words) <= 3 and (not names or bool({*words} & {*names}))
-    return short and "(" not in about and isinstance(failure, ValueError | ImportError)
+    names_it = not names or bool({*words} & {*names}) or ", found " in str(failure)
+    is_about = bool(colon) and len(words) <= 3 and "(" not in about
+    return is_about and names_it and isinstance(failure, ValueError | ImportError)
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
@@ -247,7 +250,7 @@ def _is(found: Any, kind: Any, least: float = -math.inf) -> bool:
             found = found.item()
         number = isinstance(found, Integral if kind is int else Real) and not isinstance(found, bool)
         within = kind is NumberOrNaN or bool(found >= least) if number else False  # NaN is beyond any bound
-        return within and (not isinstance(found, Integral) or LEAST <= found <= MOST)
+        return within and (not isinstance(found, Integral) or LEAST <= int(found) <= MOST)
     if kind is bool:
         return isinstance(found, bool) or type(found).__name__ in ("bool", "bool_")  # of NumPy too
     if kind is None or kind is NoneType:

@@ -363,7 +363,7 @@ def _check_matrix(array: Tensor, name: str, axes: str) -> None:
     check_numbers(array, name)
 
 
-def _checked_numbers(labels: Labels, index: Tensor) -> Tensor:
+def _checked_numbers(labels: ArrayLike, index: Tensor) -> Tensor:
     labels_B = as_tensor(labels, "labels").to(index.device, torch.float64)
     labels_B = labels_B.reshape(1) if labels_B.ndim == 0 else labels_B
     if labels_B.shape != index.shape:

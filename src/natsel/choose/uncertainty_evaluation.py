@@ -217,7 +217,7 @@ def evaluate_uncertainty(
     )
 
 
-def _check_labels(labels: Labels, points: int, name: str) -> None:
+def _check_labels(labels: ArrayLike, points: int, name: str) -> None:
     """Refuse what is not one number per point."""
     found = np.asarray(labels)
     if found.dtype.kind not in "iufb":
@@ -226,7 +226,7 @@ def _check_labels(labels: Labels, points: int, name: str) -> None:
         raise ValueError(f"{name}: expected one for each of {points} points, found shape {found.shape}; pass all")
 
 
-def _unknown_classes(labels: Labels | None, classes: ClassProbabilities | None) -> tuple[str, ...]:
+def _unknown_classes(labels: ArrayLike | None, classes: ClassProbabilities | None) -> tuple[str, ...]:
     """A warning where labels are classes that the belief does not have: they count as wrong, or are numbered from 1."""
     if labels is None or classes is None:
         return ()
@@ -316,7 +316,7 @@ def _of_draws(belief: Belief, scores: Mapping[str, Tensor], member_errors_K: tup
     return found
 
 
-def _atc(probs_N_C: Tensor, other: Belief, labels: Labels) -> float:
+def _atc(probs_N_C: Tensor, other: Belief, labels: ArrayLike) -> float:
     """The top-1 error that the largest probabilities and the errors of held-out points let expect."""
     seen = seen_as(other, ClassProbabilities)
     if seen is None:

@@ -87,13 +87,14 @@ def read_examples(
         if labels not in (None, ...):
             raise ValueError(f"labels: a folder has no columns, and there is no file {labels!r}; check the name")
         return image_folder(place)
+    named = None if ids is None else str(ids)
     if ending in (".npz", ".safetensors"):
-        found, answers, names = _arrays(place, inputs, labels, ids)
+        found, answers, names = _arrays(place, inputs, labels, named)
     elif ending == ".npy":
         found, answers = _mapped(place), None if labels in (None, ...) else read_npy(labels)
         names = None if ids is None else read_npy(ids)
     elif ending in (".csv", ".tsv", ".parquet"):
-        found, answers, names = _columns(place, inputs, labels, ids, regression, classes)
+        found, answers, names = _columns(place, inputs, labels, named, regression, classes)
     else:
         raise ValueError(
             f"path: expected a folder of images, .npz, .safetensors, .npy, .csv, .tsv or .parquet, found {place.name};"

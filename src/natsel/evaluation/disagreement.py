@@ -107,7 +107,8 @@ def pairwise_disagreement(log_probs_N_K_C: Rows) -> Tensor:
     for part_n_K_C in torch.split(log_probs_N_K_C, rows_per_chunk(24 * draws * classes, log_probs_N_K_C.device)):
         p_K_nC = part_n_K_C.double().exp().transpose(0, 1).reshape(draws, -1)
         equal_K_K += p_K_nC @ p_K_nC.T
-    return 1 - equal_K_K / points
+    same: Tensor = equal_K_K / points
+    return 1 - same
 
 
 def one_hot_members(log_probs_N_K_C: Rows) -> Tensor:
@@ -132,7 +133,8 @@ def member_sampling_errors(log_probs_N_K_C: Rows, labels_N: Rows) -> Tensor:
     labels_N = as_tensor(labels_N, "labels_N").to(log_probs_N_K_C.device)
     labels_N = class_labels(labels_N, points, classes, "labels_N")
     seen_N_K = log_probs_N_K_C.gather(2, labels_N[:, None, None].expand(-1, draws, 1)).squeeze(2)
-    return 1 - seen_N_K.double().exp().mean(0)
+    seen_K: Tensor = seen_N_K.double().exp().mean(0)
+    return 1 - seen_K
 
 
 def predicted_error(probs_N_C: Any) -> float:
