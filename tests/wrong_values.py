@@ -182,6 +182,8 @@ def verdict(one, call, argument, kind, value):
             made = function(*places, **named)
             if inspect.isgenerator(made):
                 next(made, None)
+    except TimeoutError:
+        return "fits", "more work than there is time for here"
     except Exception as error:
         return ("refused" if is_own(error) else "raw"), f"{type(error).__name__}: {error}"
     is_field = one.kind == "init" and is_dataclass(function)
@@ -217,7 +219,11 @@ def stopped_after(seconds):
 
 
 def is_own(error):
-    """Whether natsel raised an error itself, in a sentence: the last line that ran is a `raise` in its source."""
+    """Whether natsel raised an error itself, in a sentence: the last line that ran is a `raise` in its source. What the
+    system says of a file names that file.
+    """
+    if isinstance(error, OSError) and error.filename is not None:
+        return True
     last = traceback.extract_tb(error.__traceback__)[-1]
     inside = f"{os.sep}natsel{os.sep}" in last.filename or last.filename.startswith("<string>")
     return inside and linecache.getline(last.filename, last.lineno).strip().startswith("raise ")

@@ -2,7 +2,7 @@
 
 Python takes any value for any argument. What a wrong one does later (a comparison of text with a number, a slice by a
 float) says nothing about the argument that caused it. What the doors of natsel hand out is therefore checked where it
-is called (`checked_door`); inside, natsel calls itself unchecked.  docs/decisions/0023
+is called (`checked_names`, `natsel.stub_names`); inside, natsel calls itself unchecked.  docs/decisions/0023
 """
 
 import builtins
@@ -37,12 +37,15 @@ Rows = Annotated[Any, Several]
 """Values, one after another: an array, a tensor, a list, a data frame, a data set with a length."""
 Count = Annotated[int, 1]
 """How many there are, at least one."""
+Amount = Annotated[int, 0]
+"""How many there are, perhaps none."""
 Share = Annotated[float, 0, 1]
 """From nothing to all."""
 
 
 _SIMPLE = (int, float, bool, str, NoneType)
 _KEEPERS = ("natsel.store", "natsel.learning", "natsel.data")  # rooms whose values are changed by methods
+_NOTHING = object()
 _OF_ANY = {"__init__", "__subclasshook__"}
 _LOOKED_AT = 16  # so many entries of a sequence; the rest is for whoever reads them
 _KNOWN_AS = {
@@ -194,16 +197,18 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, b
     looking = getattr(owner, "__post_init__", None) if are_fields else function
     consts = () if looking is None else inspect.unwrap(looking).__code__.co_consts
     texts = [text.partition(":")[0] for text in consts if isinstance(text, str)]
-    for parameter in inspect.signature(function).parameters.values():
-        kind = parameter.annotation
+    code, positional = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    defaults = {**dict(zip(reversed(names), reversed(positional), strict=False)), **(function.__kwdefaults__ or {})}
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        kind = function.__annotations__.get(name, Any)
         if isinstance(kind, str):
             kind = eval(kind, {}, _Known({**vars(abc), **vars(builtins), **home}))  # what is written in the source
         is_looked_at = not are_fields or _is_simple(kind)
         if are_fields and is_looked_at:
             kind = reduce(or_, map(_may_be_nan, _parts(kind)))
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) and kind is not parameter.empty:
-            may_be_asked = not keeps or parameter.name in texts
-            found[parameter.name] = (kind, parameter.default, is_looked_at, may_be_asked)
+        if kind is not Any:
+            found[name] = (kind, defaults.get(name, _NOTHING), is_looked_at, not keeps or name in texts)
     return found
 
 
@@ -286,15 +291,15 @@ def _is_container(found: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
 
 
 def _is_array_of(found: Any, inner: tuple[Any, ...]) -> bool:
-    """Whether an array can stand for a sequence: one of numbers or texts, or of more than one axis for several."""
+    """Whether an array can stand for a sequence: one of numbers or texts, or of two axes for several of these."""
     wanted = {part for kind in inner[:1] for part in _parts(kind)}
-    if not wanted & {int, float, str} or not hasattr(found, "dtype"):
-        return bool(found.ndim) and (
-            Any in wanted or not wanted or str(type(found).__name__) == "Tensor" or found.ndim > 1
-        )
+    if not wanted or Any in wanted or not hasattr(found, "dtype"):
+        return bool(found.ndim)
+    if any(getattr(part, "__name__", "") == "Tensor" for part in wanted):
+        return hasattr(found, "detach")
     kind = getattr(found.dtype, "kind", "f" if getattr(found.dtype, "is_floating_point", False) else "i")
     fits = (str in wanted and kind in "UOT") or (int in wanted and kind in "biu") or (float in wanted and kind in "iuf")
-    return fits and found.ndim == 1
+    return (fits and found.ndim == 1) or (found.ndim == 2 and any(get_origin(part) is not None for part in wanted))
 
 
 def _is_of_class(found: Any, kind: Any) -> bool:
@@ -307,7 +312,8 @@ def _is_of_class(found: Any, kind: Any) -> bool:
     if kind.__name__ == "ndarray":
         return hasattr(found, "__array__") or isinstance(found, list | tuple)
     if kind is Several:
-        ordered = hasattr(found, "__len__") and not isinstance(found, str | bytes | type | abc.Mapping | abc.Set)
+        ordered = hasattr(found, "__len__") or hasattr(found, "__array__")
+        ordered = ordered and not isinstance(found, str | bytes | type | abc.Mapping | abc.Set)
         return ordered and getattr(found, "ndim", 1) != 0
     return isinstance(found, kind)
 

@@ -25,6 +25,7 @@ from natsel.beliefs.arrays import ArrayLike, as_device, as_integers, as_tensor, 
 from natsel.information.class_labels import class_labels
 from natsel.information.class_moments import ClassMoments, Scatter
 from natsel.memory import chunked
+from natsel.options import Rows
 
 Prior = Literal["empirical", "uniform", "none"]
 
@@ -63,7 +64,7 @@ class GaussianDiscriminant:
         *,
         covariance: Scatter = "per-class",
         shrinkage: float = 0.0,
-        prior: Prior | ArrayLike = "empirical",
+        prior: Prior | Rows = "empirical",
         ddof: int = 1,
         ridge: float | Literal["auto"] = "auto",
     ) -> Self:
@@ -93,7 +94,7 @@ class GaussianDiscriminant:
         moments: ClassMoments,
         *,
         shrinkage: float = 0.0,
-        prior: Prior | ArrayLike = "empirical",
+        prior: Prior | Rows = "empirical",
         ddof: int = 1,
         ridge: float | Literal["auto"] = "auto",
     ) -> Self:

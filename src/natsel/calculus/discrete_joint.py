@@ -8,10 +8,10 @@ keeps its mass in the marginals of q.  docs/theory/information-quantities.md, 2 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -132,7 +132,7 @@ class DiscreteJoint:
         self._check_known(name)
         return int(self.log_p.shape[self.names.index(name)])
 
-    def place(self, name: str, outcome: Any) -> int:
+    def place(self, name: str, outcome: Annotated[Any, Hashable]) -> int:
         """Where an outcome stands on its axis: found by its label, or by its number where labels are not numbers.
 
         >>> DiscreteJoint.from_probs("Y", [0.5, 0.5], outcomes={"Y": ["cat", "dog"]}).place("Y", "dog")
@@ -289,7 +289,7 @@ class AlignedModel:
     def size(self, name: str) -> int:
         return self.sizes[name]
 
-    def place(self, name: str, outcome: Any) -> int:
+    def place(self, name: str, outcome: Annotated[Any, Hashable]) -> int:
         return self.table.place(name, outcome)
 
     def places(self, name: str, outcomes: Any) -> Tensor:

@@ -20,6 +20,7 @@ from natsel.calculus.expansion import leaves
 from natsel.calculus.expressions import Expression, H, Statement, models_of, with_data_tied
 from natsel.calculus.inequalities import sum_of_never_negative
 from natsel.calculus.parser import parse, parse_statement
+from natsel.options import Amount
 
 __all__ = ["Counterexample", "Verdict", "equal", "verify"]
 
@@ -51,7 +52,7 @@ def equal(
     *,
     assume: Iterable[Assumption] | Assumption = (),
     trials: int = 1000,
-    seed: int = 0,
+    seed: Amount = 0,
     discrete: bool = True,
 ) -> Verdict:
     """Whether two expressions are the same for all distributions (that the assumptions allow); see `verify`.
@@ -68,7 +69,7 @@ def verify(
     *,
     assume: Iterable[Assumption] | Assumption = (),
     trials: int = 1000,
-    seed: int = 0,
+    seed: Amount = 0,
     discrete: bool = True,
 ) -> Verdict:
     """Whether `left = right`, `left <= right` or `left >= right` holds for all distributions.

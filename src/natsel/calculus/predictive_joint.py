@@ -14,10 +14,10 @@ docs/theory/information-quantities.md, 10.2 and 14.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -112,7 +112,7 @@ class PredictiveJoint:
             raise ValueError(f"{name}: no such variable; a belief about {self.shape[0]} points has {labels} and Omega")
         return self.shape[2]
 
-    def place(self, name: str, outcome: Any) -> int:
+    def place(self, name: str, outcome: Annotated[Any, Hashable]) -> int:
         """An outcome is its number: of the draw, or of the class."""
         size = self.size(name)
         number = int(outcome) if isinstance(outcome, str) and outcome.isdecimal() else outcome

@@ -226,7 +226,7 @@ def synthetic_propensity(x_N: Rows) -> Array:
     return probability_N
 
 
-def digit_phi(intensity_N: Any, digits_N: Any, edge: float = 2.0) -> Array:
+def digit_phi(intensity_N: Rows | float, digits_N: Rows | float, edge: float = 2.0) -> Array:
     """φ of pictures of digits, from −edge to edge: a tenth of that range per digit, larger for brighter pictures.
 
     `intensity_N` are mean intensities, standardised over the pictures of the same digit.

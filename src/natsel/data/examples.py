@@ -80,7 +80,7 @@ class Examples:
     inputs: Rows
     labels: Rows = None
     classes: tuple[str, ...] = ()
-    masks: Mapping[str, Any] = field(default_factory=dict)
+    masks: Mapping[str, Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         inputs = by_position(self.inputs)  # data frames index by other rules

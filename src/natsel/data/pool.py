@@ -303,6 +303,8 @@ class Pool:
     def _put(self, ids: Any, labels: Array) -> None:
         positions = self.position_of(ids)
         refuse_repeats(self._ids_at(positions))
+        if len(positions) != len(labels):
+            raise ValueError(f"values: expected one for each of {len(positions)} ids, found {len(labels)}")
         if len(labels) and not (self._regression and labels.dtype.kind == "i"):
             self._regression = labels.dtype.kind == "f"
         self._told.update(zip(positions.tolist(), labels.tolist(), strict=True))

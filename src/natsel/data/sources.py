@@ -115,7 +115,7 @@ def from_torch(dataset: Any, labels: Any = None, classes: Sequence[str] = ()) ->
     >>> pairs.inputs[[1]].tolist(), pairs.labels.tolist()
     ([[3.0, 4.0]], [0, 1])
     """
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or isinstance(dataset, dict):
         raise ValueError(
             f"dataset: expected one with a length and items by number, found {type(dataset).__name__}; "
             "a stream must be stored first"

@@ -70,6 +70,8 @@ def labels_to(sizes: Sequence[int], values: Sequence[float], target: float, *, h
     >>> labels_to([20, 30, 40], [0.7, 0.91, 0.89], target=0.9)
     30
     """
+    if len(sizes) != len(values):
+        raise ValueError(f"values: expected one for each of {len(sizes)} sizes, found {len(values)}")
     reached = (value >= target if higher else value <= target for value in values)
     return next((size for size, there in zip(sizes, reached, strict=True) if there), None)
 

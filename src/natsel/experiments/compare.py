@@ -280,6 +280,8 @@ def _data(pool: Any, test: Any, validation: Any, *, numbers: bool) -> "DataSet":
     everything = Examples(pool.inputs, labels, classes, {"ids": pool.ids})
     rows = np.flatnonzero(~unknown(labels))
     if test is None or isinstance(test, int | float):
+        if test is not None and not 0 <= test < math.inf:
+            raise ValueError(f"test: expected a share or a number of examples, found {test!r}; pass such as 0.2")
         held, rows = held_out(rows, rows_to_test(test, len(rows), "test"), derive(0, "held out"))
         judged: Any = replace(everything[held], masks={})
     else:

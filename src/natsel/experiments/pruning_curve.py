@@ -48,6 +48,9 @@ class PruningCurve:
 
     def mean(self, method: str, keep: float) -> float:
         """The mean accuracy over trials."""
+        if method not in self.methods or keep not in self.keeps:
+            there = f"{', '.join(self.methods)} at {', '.join(map(str, self.keeps))}"
+            raise ValueError(f"method, keep: found {method!r} at {keep!r}; there are {there}")
         return float(self.accuracy_M_S_T[self.methods.index(method), self.keeps.index(keep)].mean())
 
 

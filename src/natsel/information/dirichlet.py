@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from natsel.memory import chunked, rows_per_chunk
+from natsel.options import Amount
 
 _TWO = torch.tensor(2.0, dtype=torch.float64)
 _ZETA = [math.nan, math.nan, *(float(torch.special.zeta(_TWO * 0 + k, _TWO - 1)) for k in range(2, 14))]
@@ -68,7 +69,7 @@ def dirichlet_entropy_variance(mean_N_C: Tensor, concentration_N: Tensor) -> Ten
     return per_point(entropy_variance, mean_N_C, concentration_N)
 
 
-def dirichlet_log_mean(alpha_N_C: Tensor, i: int, n: int = 1, j: int | None = None, m: int = 0) -> Tensor:
+def dirichlet_log_mean(alpha_N_C: Tensor, i: Amount, n: int = 1, j: Amount | None = None, m: int = 0) -> Tensor:
     """E[p_i^n p_j^m ln p_i] for i ≠ j, one value per row of concentrations α, in float64.
 
     docs/theory/dirichlet-ensembles.md, 3.
@@ -85,7 +86,7 @@ def dirichlet_log_mean(alpha_N_C: Tensor, i: int, n: int = 1, j: int | None = No
     return share_N * (torch.digamma(alpha_N + n) - torch.digamma(total_N + n + m))
 
 
-def dirichlet_log_covariance(alpha_N_C: Tensor, i: int, n: int, j: int, m: int) -> Tensor:
+def dirichlet_log_covariance(alpha_N_C: Tensor, i: Amount, n: int, j: Amount, m: int) -> Tensor:
     """Cov[p_i^n ln p_i, p_j^m ln p_j], one value per row of concentrations α, in float64; i and j may be the same.
 
     With n = m = 1, the sum over all i and j is Var[H(p)].  docs/theory/dirichlet-ensembles.md, 3.

@@ -56,12 +56,19 @@ def information_content(
     return 0.0 - rho.log()
 
 
+def check_dim(values: Tensor, dim: int) -> None:
+    """Raise a ValueError where a table has no such axis."""
+    if not -values.ndim <= dim < values.ndim:
+        raise ValueError(f"dim: found {dim}, and there are {values.ndim} axes; pass {-values.ndim}..{values.ndim - 1}")
+
+
 def entropy(log_p: Tensor, dim: int = -1) -> Tensor:
     """H(p) = −Σ p ln p over dim; 0 where p is one-hot.  docs/theory/information-quantities.md, 2.
 
     >>> entropy(torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]).log())
     tensor([0.6931, 0.0000])
     """
+    check_dim(log_p, dim)
     log_p = widened(log_p)
     # 0 − x, not −x: the entropy of a one-hot row prints as 0, not as −0.
     return 0.0 - (log_p.exp() * log_p.clamp_min(LOG_FLOOR)).sum(dim)
@@ -76,6 +83,7 @@ def cross_entropy(log_p: Tensor, log_q: Tensor, dim: int = -1) -> Tensor:
     >>> cross_entropy(p.log(), q.log()), cross_entropy(q.log(), torch.tensor([1.0, 0.0, 0.0]).log())
     (tensor(1.3863), tensor(inf))
     """
+    check_dim(log_p, dim)
     log_p, log_q = widened(log_p), widened(log_q)
     never, missed = log_p == -math.inf, log_q == -math.inf
     terms = log_p.exp() * torch.where(never | missed, 0.0, log_q)
@@ -91,6 +99,7 @@ def kl_divergence(log_p: Tensor, log_q: Tensor, dim: int = -1) -> Tensor:
     >>> kl_divergence(torch.tensor([0.5, 0.5, 0.0]).log(), torch.tensor([0.25, 0.25, 0.5]).log())
     tensor(0.6931)
     """
+    check_dim(log_p, dim)
     log_p, log_q = widened(log_p), widened(log_q)
     never, missed = log_p == -math.inf, log_q == -math.inf
     # Masked before the product too: a −inf behind a mask would still send NaN back through the gradient.

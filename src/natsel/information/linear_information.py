@@ -9,7 +9,7 @@ error that the model predicts of itself; for one-hot members I' = H'.  docs/theo
 
 from torch import Tensor
 
-from natsel.information.entropies import widened
+from natsel.information.entropies import check_dim, widened
 from natsel.information.mutual import share_of_others, variance
 
 
@@ -20,6 +20,7 @@ def linear_entropy(log_p: Tensor, dim: int = -1) -> Tensor:
     >>> linear_entropy(torch.tensor([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]).log())
     tensor([0.5000, 0.0000])
     """
+    check_dim(log_p, dim)
     return chance_of_unequal(widened(log_p).exp().movedim(dim, -1))
 
 

@@ -19,6 +19,7 @@ from natsel.data.labels import as_numpy
 from natsel.data.pool import Pool
 from natsel.models.dropout.dropout import Dropout
 from natsel.models.networks.ensemble import Ensemble
+from natsel.options import Rows
 from natsel.store import Round, RunState
 
 
@@ -51,7 +52,7 @@ def with_set_aside(labelled: Examples, pool: Pool, state: RunState) -> Examples:
     return Examples(rows, np.concatenate([soft_B_C, np.full((len(aside), classes), 1 / classes)]), labelled.classes)
 
 
-def junk_share(rounds: Iterable[Round], junk_ids: Any) -> tuple[list[float], list[float]]:
+def junk_share(rounds: Iterable[Round], junk_ids: Rows) -> tuple[list[float], list[float]]:
     """The share of junk in each batch, and in all batches up to it; empty batches are left out.
 
     >>> junk_share([], [3])

@@ -36,6 +36,7 @@ from natsel.models.adapter import ModelAdapter
 from natsel.models.estimators.sklearn import Sklearn
 from natsel.models.rows import Array, as_array
 from natsel.objectives import Argument
+from natsel.options import Rows
 from natsel.seeds import derive
 
 
@@ -255,7 +256,7 @@ class ActiveRegressor(RegressorMixin, _ActiveEstimator):  # type: ignore[misc]
         self.members = members
         self.random_state = random_state
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Rows) -> Array:
         """What the estimator predicts, one number per row."""
         check_is_fitted(self)
         return np.reshape(self.estimator_.predict(X), -1)
@@ -300,14 +301,14 @@ class ActiveClassifier(ClassifierMixin, _ActiveEstimator):  # type: ignore[misc]
         self.members = members
         self.random_state = random_state
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Rows) -> Array:
         """The class that the estimator predicts for each row."""
         check_is_fitted(self)
         classes_N: Array = self.classes_[np.reshape(self.estimator_.predict(X), -1).astype(np.int64)]
         return classes_N
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Rows) -> Array:
         """The estimator's probability of each class, with a column for each of `classes_`."""
         check_is_fitted(self)
         probs_N_C: Array = self.estimator_.predict_proba(X)

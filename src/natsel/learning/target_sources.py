@@ -30,6 +30,7 @@ from natsel.information.priors import checked_prior, class_prior_weights
 from natsel.learning.arguments import as_count
 from natsel.memory import memory_budget
 from natsel.objectives import Argument
+from natsel.options import Amount, Rows
 
 Array = np.ndarray[Any, Any]
 Stream = Callable[[int, int], Any]
@@ -55,7 +56,7 @@ class TargetInputs:
     inputs: Any = "pool"
     labels: Any = None
     weights: Any = None
-    class_prior: Any = None
+    class_prior: Rows = None
     count: int = 1000
     resample: bool = False
 
@@ -112,7 +113,7 @@ class TargetInputs:
             found["class_prior"] = list(self.class_prior)
         return {**found, "resample": True} if self.resample else found
 
-    def draw(self, pool: Pool, seed: int, most: int | None = None) -> "DrawnTargets":
+    def draw(self, pool: Pool, seed: Amount, most: int | None = None) -> "DrawnTargets":
         """The targets of one batch: as many as `count` and `most` allow. Where they are drawn by weights that the model
         decides, more inputs, from which they will be drawn.
 

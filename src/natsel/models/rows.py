@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from natsel.data.frames import FrameRows, by_position
+from natsel.options import Rows
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +72,7 @@ def numbers_of(labels: Any) -> Array:
     return numbers_N
 
 
-def reads_numbers(model: Any, inputs: Any, words: Sequence[str] = ("text", "category"), *, gaps: bool = True) -> None:
+def reads_numbers(model: Any, inputs: Rows, words: Sequence[str] = ("text", "category"), *, gaps: bool = True) -> None:
     """The `check_inputs` of a model without use for texts that are no numbers, in columns of these kinds, or for gaps.
 
     >>> reads_numbers(None, [[1.0]])

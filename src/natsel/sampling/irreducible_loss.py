@@ -38,7 +38,7 @@ from natsel.models.networks.inputs import as_device
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Training, kept_epoch, train
 from natsel.models.protocol import Progress
-from natsel.options import warn
+from natsel.options import Rows, warn
 from natsel.progress import ProgressBar
 from natsel.sampling.labelled_data import examples_of
 from natsel.seeds import derive
@@ -65,7 +65,7 @@ class IrreducibleLoss:
     tensor([2.])
     """
 
-    loss_N: Any
+    loss_N: Rows
     ids: Any = None
     fingerprint: str = ""
     about: str = ""
@@ -170,7 +170,7 @@ class IrreducibleLoss:
 
     @classmethod
     def of_log_probs(
-        cls, log_probs_N_K_C: Any, labels: Any, *, inputs: Any = None, ids: Any = None, about: str = ""
+        cls, log_probs_N_K_C: Rows, labels: Rows, *, inputs: Rows = None, ids: Rows = None, about: str = ""
     ) -> Self:
         """Losses from predictions of K models that were trained on other data: −ln of their mean probability.
 

@@ -17,13 +17,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from natsel.options import Amount
 from natsel.search.topk import check_k, refuse_nan, stable_top_k
 
 INF = math.inf
 LARGE = torch.finfo(torch.float64).max / 4  # sums of two stay finite
 
 
-def gumbel_noise(count: int, generator: torch.Generator) -> Tensor:
+def gumbel_noise(count: Amount, generator: torch.Generator) -> Tensor:
     """Unit Gumbel noise -log(Exponential(1)): float64, on the CPU, the same however it is cut into calls.
 
     >>> gumbel_noise(3, torch.Generator().manual_seed(0)).dtype

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Progress, State
-from natsel.options import check_options
+from natsel.options import Amount, check_options
 from natsel.search.gumbel import INF, LARGE, Rest, check_beta, gumbel_noise, law, perturb
 from natsel.search.topk import allowed_scores, check_k, refuse_nan, stable_top_k
 
@@ -45,7 +45,7 @@ class _ByWeight(ABC):
         """ln w of each score, N values."""
 
     def __call__(
-        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+        self, state: State, k: Amount, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
     ) -> Picks:
         """Draw k of the allowed positions."""
         return _search(self, state, k, allowed_N, generator)
@@ -100,7 +100,7 @@ class Uniform:
     needs: ClassVar[Capability] = Capability.SCORES
 
     def __call__(
-        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+        self, state: State, k: Amount, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
     ) -> Picks:
         """Draw k of the allowed positions."""
         return _search(Softmax(beta=0), state, k, allowed_N, generator)
@@ -139,7 +139,7 @@ class SoftRank:
         return -ranks_N.log()
 
     def __call__(
-        self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
+        self, state: State, k: Amount, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
     ) -> Picks:
         """Draw k of the allowed positions; ranks count the allowed ones only."""
         positions_M, scores_M = allowed_scores(state, allowed_N)
@@ -152,7 +152,7 @@ class SoftRank:
 
 
 def reservoir_top_k(
-    score_blocks: Iterable[Tensor], k: int, search: Power | Softmax | Uniform, generator: torch.Generator
+    score_blocks: Iterable[Tensor], k: Amount, search: Power | Softmax | Uniform, generator: torch.Generator
 ) -> Picks:
     """What `search` picks from the concatenated blocks, in one pass and O(k + block) memory.
 

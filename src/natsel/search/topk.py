@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, Picks, Progress, State, has_ceilings, has_errors
+from natsel.options import Amount
 from natsel.rounding import TIE
 from natsel.search.shortlist import shortlist
 
 _FEW = 4096  # a sort of so many takes less than the dozen operations of a threshold: a tenth, for the 320 of a step
 
 
-def stable_top_k(k: int, *keys_N: Tensor) -> Tensor:
+def stable_top_k(k: Amount, *keys_N: Tensor) -> Tensor:
     """Positions of the k largest, best first: by the first key, ties by the next, then the lower position.
 
     O(N + N log k) for any pattern of ties. Keys hold no NaN; infinities are fine.

@@ -16,6 +16,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from natsel.options import Count
+
 
 class RandomFeatureOutputs(nn.Sequential):
     """Features → a random projection of unit variance → random Fourier features → logits.
@@ -24,14 +26,14 @@ class RandomFeatureOutputs(nn.Sequential):
     torch.Size([2, 3])
     """
 
-    def __init__(self, features: int, classes: int, width: int = 1024, projection: int = 128) -> None:
+    def __init__(self, features: Count, classes: Count, width: Count = 1024, projection: Count = 128) -> None:
         super().__init__(RandomFourier(features, width, projection), nn.Linear(width, classes))
 
 
 class RandomFourier(nn.Module):
     """φ(z) of a projection of z, scaled to mean 0 and variance 1 for each input; all of it is random and fixed."""
 
-    def __init__(self, features: int, width: int, projection: int) -> None:
+    def __init__(self, features: Count, width: Count, projection: Count) -> None:
         super().__init__()
         self.sizes = features, width, projection
         for name, shape in (
@@ -65,7 +67,7 @@ class CentroidOutputs(nn.Module):
     torch.Size([2, 3])
     """
 
-    def __init__(self, features: int, classes: int, size: int = 64, length_scale: float = 0.1) -> None:
+    def __init__(self, features: Count, classes: Count, size: Count = 64, length_scale: float = 0.1) -> None:
         super().__init__()
         if not length_scale > 0:
             raise ValueError(f"length_scale: must be greater than 0 (found {length_scale}); 0.1 is usual")

@@ -54,7 +54,7 @@ class Frozen(ModelOnFeatures):
         self.backbone, self.cache = backbone, cache
         self.head = dropout_head() if head is None else head
 
-    def check_inputs(self, inputs: Any) -> None:
+    def check_inputs(self, inputs: Rows) -> None:
         """Raise where what embeds inputs is not installed, and they are not in the cache."""
         if any(find_spec(name) is None for name in self.backbone.packages):
             embed(self.backbone, inputs, cache=self.cache)  # which says so

@@ -39,7 +39,7 @@ class TextModel(ModelOnFeatures):
         self.head = dropout_head() if head is None else head
         self._vectoriser: Any = None
 
-    def check_inputs(self, inputs: Any) -> None:
+    def check_inputs(self, inputs: Rows) -> None:
         """Raise where inputs are no list of texts."""
         _checked(inputs)
 

@@ -136,7 +136,7 @@ class LastLayer:
     @classmethod
     def of_linear(
         cls,
-        weight_C_D: Any,
+        weight_C_D: Rows,
         features_T_D: Rows,
         likelihood: Likelihood = "categorical",
         *,

@@ -176,7 +176,7 @@ class Members:
 
 def train(
     module: nn.Module,
-    labelled: Examples | Any,
+    labelled: Examples,
     validation: Examples | Any = None,
     training: Training | None = None,
     *,
