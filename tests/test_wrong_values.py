@@ -5,11 +5,11 @@ import pytest
 from wrong_values import outcomes
 
 QUICK = [
-    "natsel.choose.select",
-    "natsel.choose.triage",
-    "natsel.data.pool",
-    "natsel.search.greedy",
-    "natsel.beliefs.targets",
+    "choose.select",
+    "choose.triage",
+    "data.pool",
+    "search.greedy",
+    "beliefs.targets",
 ]
 
 
