@@ -18,7 +18,7 @@ from itertools import islice
 from numbers import Integral, Real
 from operator import or_
 from types import FunctionType, NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from natsel.integers import LEAST, MOST
 
@@ -46,6 +46,7 @@ Share = Annotated[float, 0, 1]
 _SIMPLE = (int, float, bool, str, NoneType)
 _KEEPERS = ("natsel.store", "natsel.learning", "natsel.data")  # rooms whose values are changed by methods
 _NOTHING = object()
+_SPECIAL = (Any, Several, object)  # nothing is an instance of these, or everything
 _OF_ANY = {"__init__", "__subclasshook__"}
 _LOOKED_AT = 16  # so many entries of a sequence; the rest is for whoever reads them
 _KNOWN_AS = {
@@ -94,6 +95,25 @@ def _refusal(value: Any, kind: Any, name: str, least: float = -math.inf, remedy:
     return ValueError(f"{name}: expected {_spoken(kind, least)}, found {shown}{remedy}")
 
 
+class Rule(NamedTuple):
+    """What an argument is declared as, its default, and the types that are what is declared without a closer look;
+    whether it is looked at before the call, and whether the function may be asked first.
+    """
+
+    kind: Any
+    default: Any
+    types: frozenset[type]
+    is_looked_at: bool
+    may_be_asked: bool
+
+    def is_plainly(self, value: Any) -> bool:
+        """Whether a value is the default, or of one of the types and neither NaN nor beyond 64 bits."""
+        found = type(value)
+        if found in self.types:
+            return (found is not float or value == value) and (found is not int or LEAST <= value <= MOST)
+        return value is self.default
+
+
 def checked(function: Function) -> Function:
     """A function that refuses arguments of other kinds than it declares, by name.
 
@@ -111,27 +131,27 @@ def checked(function: Function) -> Function:
     """
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    positional = names[: code.co_argcount]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         declared, refusal = _declared(function), None
-        given = [
-            (name, value, *declared[name])
-            for name, value in (*zip(names, args, strict=False), *kwargs.items())
-            if name in declared
-        ]
-        for name, value, kind, default, is_looked_at, may_be_asked in given:
-            if is_looked_at and value is not default and not _is(value, kind):
-                refusal = refusal or _refusal(value, kind, name)
-                if not may_be_asked:
-                    raise refusal
+        for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+            rule = declared.get(name)
+            if rule is None or rule.is_plainly(value) or not rule.is_looked_at or _is(value, rule.kind):
+                continue
+            refusal = refusal or _refusal(value, rule.kind, name)
+            if not rule.may_be_asked:
+                raise refusal
         try:
             made = function(*args, **kwargs)
         except Exception as failure:
             if _is_sentence(failure, names if refusal else ()):
                 raise
-            wrong = (one for one in given if one[1] is not one[3] and not _is(one[1], one[2]))
-            refusal = refusal or next((_refusal(value, kind, name) for name, value, kind, *_ in wrong), None)
+            for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+                rule = declared.get(name)
+                if rule is not None and not rule.is_plainly(value) and not _is(value, rule.kind):
+                    refusal = refusal or _refusal(value, rule.kind, name)
             if refusal is None:
                 raise
             raise refusal from failure
@@ -184,7 +204,7 @@ def checked_part(value: Any) -> Any:
 
 
 @cache
-def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, bool]]:
+def _declared(function: Callable[..., Any]) -> dict[str, Rule]:
     """The kind and the default of each argument, whether it is looked at before the call, and whether the function may
     be asked first. Fields of dataclasses often convert what they are given: of these only numbers, words and truth
     values are looked at before.
@@ -208,7 +228,12 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, bool, b
         if are_fields and is_looked_at:
             kind = reduce(or_, map(_may_be_nan, _parts(kind)))
         if kind is not Any:
-            found[name] = (kind, defaults.get(name, _NOTHING), is_looked_at, not keeps or name in texts)
+            types = frozenset(
+                float if part is NumberOrNaN else part
+                for part in _parts(kind)
+                if isinstance(part, type) and part not in _SPECIAL
+            )
+            found[name] = Rule(kind, defaults.get(name, _NOTHING), types, is_looked_at, not keeps or name in texts)
     return found
 
 
