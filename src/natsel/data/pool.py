@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from natsel.data.alignment import aligned
+from natsel.data.alignment import aligned, or_none
 from natsel.data.any_source import examples_from
 from natsel.data.class_names import lookalikes, refuse
 from natsel.data.contents import Contents, digests_of
@@ -73,7 +73,7 @@ class Pool:
         self.inputs = source.inputs
         self.went = dict(source.went)
         """How the labels and the answers given were put beside the inputs: "by id" or "by position"."""
-        self._ids = None if source.ids is None else _unless_counting(ids_for(source.ids, len(self.inputs)))
+        self._ids = None if source.ids is None else or_none(ids_for(source.ids, len(self.inputs)))
         self._order: Array | None = None
         self._position: dict[Key, int] = {}
         if self._ids is not None and self._ids.dtype.kind == "i":
@@ -457,8 +457,3 @@ class Pool:
 
     def _ids_at(self, positions: Array) -> IdArray:
         return positions if self._ids is None else self._ids[positions]
-
-
-def _unless_counting(ids: IdArray) -> IdArray | None:
-    """Ids, or None where they count the inputs."""
-    return None if np.array_equal(ids, np.arange(len(ids))) else ids
