@@ -75,19 +75,9 @@ def check_options(value: Any, **least: float) -> None:
     for field in fields(value):
         if _is_simple(field.type):
             default = "" if field.default is MISSING else f"; the default is {field.default!r}"
-            bound = least.get(field.name, -math.inf)
-            refuse_other_kind(getattr(value, field.name), field.type, field.name, bound, default)
-
-
-def refuse_other_kind(value: Any, kind: Any, name: str, least: float = -math.inf, remedy: str = "") -> None:
-    """Raise a ValueError where a value cannot be of a kind, which is written as in an annotation.
-
-    >>> refuse_other_kind([1, "a"], tuple[int, ...] | list[int], "sizes")
-    Traceback (most recent call last):
-    ValueError: sizes: expected several whole numbers, found [1, 'a']
-    """
-    if not _is(value, kind, least):
-        raise _refusal(value, kind, name, least, remedy)
+            found, bound = getattr(value, field.name), least.get(field.name, -math.inf)
+            if not _is(found, field.type, bound):
+                raise _refusal(found, field.type, field.name, bound, default)
 
 
 def _refusal(value: Any, kind: Any, name: str, least: float = -math.inf, remedy: str = "") -> ValueError:
