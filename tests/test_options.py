@@ -9,6 +9,7 @@ import pytest
 import natsel
 from natsel import objectives, search
 from natsel.objectives import READINGS, Objective
+from natsel.options import Rows, checked
 
 SEARCHES = [one for one in vars(search).values() if isinstance(one, type) and hasattr(one, "needs")]
 VALUES = [*SEARCHES, *READINGS]
@@ -46,3 +47,16 @@ def test_the_defaults_and_numbers_of_numpy_are_accepted(kind):
     for field in fields(kind):
         if field.type in (int, float):
             kind(**{field.name: {int: np.int64, float: np.float32}[field.type](field.default)})
+
+
+@checked
+def share(of: Rows, among: Rows) -> float:
+    return 1.0 / (len(of) * len(among)) if not np.isnan(of).all() else 1.0 / 0.0
+
+
+def test_a_failure_names_the_argument_that_is_empty_or_nothing_but_nan():
+    for odd in ([], np.array([]), np.full((3, 2, 1), np.nan)):
+        with pytest.raises(ValueError, match=r"^of: expected several values in an order, found"):
+            share(odd, [1])
+    with pytest.raises(TypeError, match="not supported for the input types"):  # any other failure is told as it is
+        share(["a"], [1])

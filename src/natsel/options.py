@@ -126,7 +126,8 @@ def checked(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         declared, refusal = _declared(function), None
-        for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+        given = (*zip(positional, args, strict=False), *kwargs.items())
+        for name, value in given:
             rule = declared.get(name)
             if rule is None or rule.is_plainly(value) or not rule.is_looked_at or _is(value, rule.kind):
                 continue
@@ -138,9 +139,9 @@ def checked(function: Function) -> Function:
         except Exception as failure:
             if _is_sentence(failure, names if refusal else ()):
                 raise
-            for name, value in (*zip(positional, args, strict=False), *kwargs.items()):
+            for name, value in given:
                 rule = declared.get(name)
-                if rule is not None and not rule.is_plainly(value) and not _is(value, rule.kind):
+                if rule and value is not rule.default and (_says_nothing(value) or not _is(value, rule.kind)):
                     refusal = refusal or _refusal(value, rule.kind, name)
             if refusal is None:
                 raise
@@ -161,6 +162,12 @@ def _is_sentence(failure: Exception, names: tuple[str, ...]) -> bool:
     names_it = not names or bool({*words} & {*names}) or ", found " in str(failure)
     is_about = bool(colon) and len(words) <= 3 and "(" not in about
     return is_about and names_it and isinstance(failure, ValueError | ImportError)
+
+
+def _says_nothing(value: Any) -> bool:
+    """Whether a value is empty, or an array of nothing but NaN."""
+    is_array = getattr(getattr(value, "dtype", None), "kind", "") == "f"
+    return bool((value != value).all()) if is_array else isinstance(value, abc.Sequence | abc.Mapping) and not value
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:

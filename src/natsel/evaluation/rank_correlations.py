@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from natsel.beliefs.arrays import ArrayLike, as_tensor
+from natsel.beliefs.arrays import as_tensor
 from natsel.evaluation.curves import Floats
+from natsel.options import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class RankCorrelations:
         return float(self.matrix_S_S[self.names.index(one), self.names.index(other)])
 
 
-def rank_correlations(scores: Mapping[str, ArrayLike]) -> RankCorrelations:
+def rank_correlations(scores: Mapping[str, Rows]) -> RankCorrelations:
     """Spearman's correlation of each pair of scores, one number per point each.
 
     >>> rank_correlations({"a": [1, 2, 2, 3], "b": [1, 3, 2, 4]}).matrix_S_S.round(4).tolist()

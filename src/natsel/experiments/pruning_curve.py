@@ -10,14 +10,12 @@ docs/theory/data-pruning.md, 6; Paul et al. 2021; Kirsch 2023.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from natsel.options import Rows
 from natsel.seeds import derive
-
-if TYPE_CHECKING:
-    from natsel.beliefs.arrays import ArrayLike
 
 Same = Literal["epochs", "steps"]
 
@@ -56,7 +54,7 @@ class PruningCurve:
 
 def kept_set(
     method: str,
-    score_N: "ArrayLike | None",
+    score_N: Rows | None,
     count: int,
     keep: float,
     trial: int,
@@ -83,7 +81,7 @@ def kept_set(
 
 def pruning_curve(
     train: Callable[[Kept], float],
-    scores: Mapping[str, "ArrayLike | None"],
+    scores: Mapping[str, Rows | None],
     keeps: Sequence[float],
     trials: int = 3,
     *,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from natsel.data.labels import as_numpy
 from natsel.ids import as_ids, ids_for, keys_of
+from natsel.options import Count, Rows
 
 
 class ForgettingEvents:
@@ -27,13 +28,10 @@ class ForgettingEvents:
     ([1.0, 0.0, inf], [1.0, 0.0, 4.0])
     """
 
-    def __init__(self, examples: Any) -> None:
+    def __init__(self, examples: Rows | Count) -> None:
         """`examples`: how many there are, or their ids."""
-        if isinstance(examples, int | np.integer):
-            if examples < 1:
-                raise ValueError(f"examples: expected at least one, found {examples}; pass their number or their ids")
-            examples = np.arange(int(examples))
-        column = as_ids(examples, "examples")
+        is_count = isinstance(examples, int | np.integer)
+        column = as_ids(np.arange(int(examples)) if is_count else examples, "examples")
         self.ids = ids_for(column, len(column), "examples")
         self._position = {key: place for place, key in enumerate(keys_of(self.ids))}
         self._events_N = np.zeros(len(self.ids), dtype=np.int64)
