@@ -98,7 +98,7 @@ def pruning_curve(
     >>> curve.mean("error", 0.5), curve.accuracy_M_S_T.shape
     (0.5, (2, 2, 2))
     """
-    counts = {name: len(score_N) for name, score_N in scores.items() if score_N is not None}  # type: ignore[arg-type]
+    counts = {name: len(score_N) for name, score_N in scores.items() if score_N is not None}
     if len(set(counts.values())) != 1:
         raise ValueError(
             f"scores: expected one number per example in each, found {counts or 'none'}; pass those of one data set"
