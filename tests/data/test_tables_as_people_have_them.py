@@ -609,3 +609,13 @@ def test_each_is_read_rightly_or_refused_in_one_sentence(tmp_path, make, argumen
 
 def test_there_are_many():
     assert len(CASES) >= 60
+
+
+def test_whole_numbers_that_float32_does_not_hold_stay_apart(tmp_path):
+    days = [20240131, 20240132, 20240133]
+    for column in (days, [f"{day}.0" for day in days], [f"{day:,}".replace(",", " ") for day in days]):
+        found = csv(tmp_path, "day,size\n" + "".join(f"{day},0.1\n" for day in column)).inputs
+        assert found[:, 0].tolist() == days
+        assert found.names == ("day", "size")
+    small = csv(tmp_path, "day,size\n16777216,0.1\n3,0.2\n").inputs
+    assert small.dtype == np.float32

@@ -168,6 +168,6 @@ def test_what_is_no_trained_network_is_refused():
         with pytest.raises(ValueError, match=f"^{said}"):
             Dropout.around(network(), **wrong)
     stuck = network()
-    stuck.made = torch.ones(2, requires_grad=True) * 2  # copy.deepcopy refuses what autograd made
+    stuck.made = [torch.ones(2, requires_grad=True) * 2]  # copy.deepcopy refuses what autograd made
     with pytest.raises(ValueError, match=r"^network: Sequential cannot be copied"):
         Dropout.around(stuck)

@@ -136,7 +136,8 @@ def test_beliefs_about_other_shapes_are_refused_too():
         model.believe(pictures(6, 8, 8))
     words = nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(6, 2))
     with pytest.raises(ValueError, match=r"^inputs: .* looks up whole numbers .* call \.long\(\)"):
-        Deterministic.around([words], device="cpu").believe(np.ones((2, 3), dtype=int))
+        Deterministic.around([words], device="cpu").believe(np.ones((2, 3)))
+    assert len(Deterministic.around([words], device="cpu").believe(np.ones((2, 3), dtype=int))) == 2
     twice = type("Twice", (nn.Module,), {"forward": lambda self, x: (x, x)})()
     with pytest.raises(ValueError, match=r"^network: expected outputs of shape \(points, classes\), found tuple"):
         Deterministic.around([twice], device="cpu").believe(np.ones((2, 3)))

@@ -1,4 +1,4 @@
-"""Inputs: bytes become numbers in [0, 1], other numbers keep their value, and what is no number is refused."""
+"""Inputs: bytes of pictures come in [0, 1], other numbers keep their value, and what is no number is refused."""
 
 import re
 import warnings
@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 from natsel.models.networks.inputs import as_device, as_inputs
 
 
-@given(arrays(np.uint8, (3, 4)))
-def test_bytes_are_scaled_to_one(pixels):
+@given(arrays(np.uint8, (3, 2, 2)))
+def test_bytes_of_pictures_are_scaled_to_one(pixels):
     found = as_inputs(pixels, "cpu")
     assert found.dtype == torch.float32
     np.testing.assert_allclose(found.numpy(), pixels / 255, rtol=1e-6)
@@ -47,7 +47,7 @@ def test_memory_maps_and_views_come_without_warnings_and_are_not_written_to(tmp_
 
 
 def test_scaling_leaves_the_caller_s_bytes_alone():
-    pixels = torch.full((2, 2), 255, dtype=torch.uint8)
+    pixels = torch.full((2, 2, 2), 255, dtype=torch.uint8)
     as_inputs(pixels, "cpu")
     assert bool((pixels == 255).all())
 

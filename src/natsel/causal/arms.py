@@ -9,7 +9,7 @@ One call of a model about all 2N rows predicts both arms with the same draws.
 from typing import Any
 
 from natsel.causal.data import treatment_last, treatment_of
-from natsel.data.frames import FrameRows, joined
+from natsel.data.frames import FrameRows, NamedColumns, joined
 
 
 def covariates_of(inputs: Any) -> Any:
@@ -19,7 +19,7 @@ def covariates_of(inputs: Any) -> Any:
     [[0.5], [2.5]]
     """
     rows = _rows_of(inputs)
-    return rows.with_columns(rows.names[:-1]) if isinstance(rows, FrameRows) else rows[:, :-1]
+    return rows.with_columns(rows.names[:-1]) if getattr(rows, "names", ()) else rows[:, :-1]
 
 
 def both_arms(inputs: Any) -> Any:
@@ -34,7 +34,7 @@ def both_arms(inputs: Any) -> Any:
 
 def _with_arm(rows: Any, arm: int) -> Any:
     if not isinstance(rows, FrameRows):
-        changed_N_D = rows.copy()
+        changed_N_D = NamedColumns(rows.copy(), getattr(rows, "names", ()))
         changed_N_D[:, -1] = arm
         return changed_N_D
     name, frame = rows.names[-1], rows.frame

@@ -134,7 +134,7 @@ def treatment_last(inputs: Any, treatment: str | int) -> Any:
         found = repr(treatment) if isinstance(treatment, str | int) else f"that is a {type(treatment).__name__}"
         raise ValueError(f"treatment: there is no column {found} {there}; say which it is, as treatment='arm', or -1")
     place = names.index(treatment) if named else int(treatment) % count
-    if isinstance(rows, FrameRows):
+    if names:
         return rows.with_columns((*names[:place], *names[place + 1 :], names[place]))
     return table if place == count - 1 else np.c_[np.delete(table, place, axis=1), table[:, place]]
 

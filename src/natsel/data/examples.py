@@ -12,10 +12,48 @@ from typing import Any, Self
 
 import numpy as np
 
-from natsel.data.frames import by_position
+from natsel.data.frames import FrameRows, by_position, require_columns
 from natsel.data.labels import as_numpy, read_labels, read_numbers
 from natsel.data.lazy import Lazy
 from natsel.options import Rows
+
+
+@dataclass(frozen=True)
+class InputForm:
+    """The form of the inputs of a fit: the names of their columns, in their order, and the numbers of pictures.
+
+    >>> import pandas
+    >>> form = InputForm.of(pandas.DataFrame({"age": [41], "arm": [1]}))
+    >>> form.read(pandas.DataFrame({"arm": [0], "age": [29]})).names
+    ('age', 'arm')
+    """
+
+    names: tuple[Any, ...] = ()
+    is_frame: bool = False
+    pictures: str = ""
+
+    @classmethod
+    def of(cls, inputs: Any) -> Self:
+        """The form that inputs have; what would have to be read for it is not."""
+        rows = by_position(inputs)
+        one = as_numpy(rows[:1]) if isinstance(rows, list | tuple) else rows
+        kind = str(getattr(one, "dtype", "")).removeprefix("torch.") if getattr(one, "ndim", 0) > 2 else ""
+        pictures = "bytes" if kind == "uint8" else "whole numbers" if kind.startswith(("int", "uint")) else ""
+        return cls(getattr(rows, "names", ()), isinstance(rows, FrameRows), pictures)
+
+    def read(self, inputs: Any) -> Any:
+        """Inputs with their columns in the order of the fit; refused where they have others, or others of pictures."""
+        rows, found = by_position(inputs), InputForm.of(inputs)
+        if self.is_frame and not found.is_frame:
+            wanted = ", ".join(map(str, self.names[:12]))
+            raise ValueError(f"inputs: fitted to a data frame, found none; pass one with the columns {wanted}")
+        if self.pictures and found.pictures and self.pictures != found.pictures:
+            one, two = (f"pictures in {form.pictures}" for form in (self, found))
+            raise ValueError(f"inputs: fitted to {one}, found {two}, and bytes alone are divided by 255; pass one type")
+        if self.names and found.names and self.names != found.names:
+            require_columns(rows, self.names)
+            return rows.with_columns(self.names)
+        return rows
 
 
 def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) -> "Examples":
@@ -39,6 +77,9 @@ def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) ->
             found = Examples(came.inputs, labels, came.classes)
         if found.labels is None and len(found):
             raise ValueError("found no labels; pass natsel.Examples(inputs, labels)")
+        shape = np.shape(found.labels)
+        if len(shape) == 2 and (shape[1] == 1 or found.labels.dtype.kind != "f"):
+            raise ValueError(f"expected one label for each of {len(found)} inputs, found shape {shape}; pass a vector")
     except ValueError as reason:
         raise ValueError(f"{name}: {reason}") from None
     examples: Examples = found
@@ -46,11 +87,15 @@ def as_examples(value: Any, name: str = "labelled", *, numbers: bool = False) ->
 
 
 def as_labelled(labelled: Any, validation: Any = None) -> "tuple[Examples, Examples | None]":
-    """What a model is fitted to, and what it is validated by, with the same numbers for the classes."""
+    """What a model is fitted to, and what it is validated by: its classes as numbered, its columns as ordered there."""
     found = as_examples(labelled)
     if not len(found):
         raise ValueError("labelled: found no examples, so there is nothing to learn from; label some points first")
-    return found, None if validation is None else numbered_like(as_examples(validation, "validation"), found.classes)
+    if validation is None:
+        return found, None
+    others = numbered_like(as_examples(validation, "validation"), found.classes)
+    inputs = InputForm.of(found.inputs).read(others.inputs)
+    return found, others if inputs is others.inputs else replace(others, inputs=inputs)
 
 
 def numbered_like(examples: "Examples", classes: tuple[str, ...]) -> "Examples":

@@ -168,6 +168,10 @@ class NamedColumns(np.ndarray[Any, Any]):
         found = super().__getitem__(rows)
         return found if isinstance(rows, tuple) or np.ndim(found) != 2 else NamedColumns(found, self.names)
 
+    def with_columns(self, names: tuple[Any, ...]) -> "NamedColumns":
+        """The same rows with these columns, in this order."""
+        return NamedColumns(self[:, [self.names.index(name) for name in names]], names)
+
 
 def is_frame(inputs: Any) -> bool:
     """Whether something is a data frame of pandas or polars.
@@ -179,11 +183,13 @@ def is_frame(inputs: Any) -> bool:
 
 
 def by_position(inputs: Any) -> Any:
-    """A data frame as rows by position; anything else as it is.
+    """A data frame as rows by position; anything else as it is, but for sparse matrices, which are refused.
 
     >>> by_position([1, 2])
     [1, 2]
     """
+    if hasattr(inputs, "tocsr") or str(getattr(inputs, "layout", "")).startswith("torch.sparse"):
+        raise ValueError(f"inputs: found a sparse {type(inputs).__name__}; pass it as a dense one (toarray, to_dense)")
     return FrameRows(inputs) if is_frame(inputs) or type(inputs).__name__ == "LazyFrame" else inputs
 
 
@@ -214,8 +220,8 @@ def joined(*parts: Any) -> Any:
     return FrameRows(library.concat(frames))
 
 
-def require_columns(rows: FrameRows, names: tuple[Any, ...]) -> None:
-    """Refuse a data frame that has other columns than these; their order does not matter.
+def require_columns(rows: FrameRows | NamedColumns, names: tuple[Any, ...]) -> None:
+    """Refuse a table that has other columns than these; their order does not matter.
 
     >>> import pandas
     >>> require_columns(FrameRows(pandas.DataFrame({"age": [41]})), ("age", "city"))

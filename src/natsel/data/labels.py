@@ -29,6 +29,7 @@ def as_numpy(column: Any) -> Array:
     """
     if hasattr(column, "detach"):  # a tensor, on any device
         column = column.detach().cpu()
+        column = column.float() if str(column.dtype) == "torch.bfloat16" else column  # NumPy has no such type
     if hasattr(column, "to_numpy") and not isinstance(getattr(column, "dtype", np.dtype(float)), np.dtype):
         # A kind of column that pandas or polars has and NumPy has not: whole numbers with gaps.
         is_polars = type(column).__module__.startswith("polars")

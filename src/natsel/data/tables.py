@@ -1,6 +1,6 @@
 """Tables in CSV and Parquet files: which columns are inputs, which one is the label, which one the ids.
 
-    numbers without gaps          one float32 table [N, D]
+    numbers without gaps          one float32 table [N, D], float64 where that alone holds all whole numbers
     one column of texts           texts
     anything else                 a data frame (extra `tables`): gaps, texts beside other columns, categories, dates
 
@@ -175,7 +175,10 @@ def inputs_of(table: FileTable, wanted: Sequence[str]) -> Array | FrameRows:
                     f"inputs: column {others[0]!r} holds {columns[others[0]].kind}s beside other columns, for which"
                     " natsel uses a data frame; install natsel[tables], or name the columns to use"
                 ) from None
-    return NamedColumns(np.stack([_numbers(one).astype(np.float32) for one in columns.values()], axis=1), wanted)
+    numbers = [_numbers(one) for one in columns.values()]
+    # Whole numbers beyond 16,777,216, such as dates, would become equal in float32.
+    large = any(((one % 1 == 0) & (one.astype(np.float32) != one)).any() for one in numbers)
+    return NamedColumns(np.stack([one.astype("f8" if large else "f4") for one in numbers], axis=1), wanted)
 
 
 def labels_of(column: Column, name: str, regression: bool | None, classes: Sequence[str] = ()) -> Array:

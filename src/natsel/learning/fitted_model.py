@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
-from natsel.data.examples import Examples, numbered_like
+from natsel.data.examples import Examples, InputForm, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
 from natsel.evaluation.of_belief import evaluate
@@ -49,8 +49,9 @@ class FittedModel:
         self._examples_given = {
             name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
+        self._form = InputForm.of(pool.inputs)
         for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
-            self._adapter.check_inputs(inputs)
+            self._adapter.check_inputs(self._form.read(inputs))
         self.teaches_junk = teaches_junk(junk, self.model, pool)
         self.revision = 0
         """The revision of the labels that the model knows; 0 before the first fit."""
@@ -109,17 +110,17 @@ class FittedModel:
     def predictive(self, inputs: Any) -> Belief:
         """What labels the model expects of inputs, one row for each: without draws, where it can."""
         with self.bar("believe") as bar:
-            return self._adapter.predictive(inputs, progress=bar)
+            return self._adapter.predictive(self._form.read(inputs), progress=bar)
 
     def believe(self, inputs: Any) -> Belief:
         """What the model believes about inputs, one row for each."""
         with self.bar("believe") as bar:
-            return self._adapter.believe(inputs, progress=bar)
+            return self._adapter.believe(self._form.read(inputs), progress=bar)
 
     def believe_both(self, inputs: Any, targets: Any) -> tuple[Belief, Belief]:
         """What the model believes about inputs and about targets, with the same draws for both."""
         with self.bar("believe") as bar:
-            return self._adapter.believe_both(inputs, targets, progress=bar)
+            return self._adapter.believe_both(*map(self._form.read, (inputs, targets)), progress=bar)
 
     def fit_copy(self, examples: Examples, seed: int) -> Model:
         """A copy of the model, fitted to other examples; the model itself is left as it is."""

@@ -1,7 +1,7 @@
 """Inputs as rows of numbers, for models that are no networks.
 
-Inputs are flattened, and the bytes of pictures scaled to [0, 1]; other numbers keep their value, and so do those of a
-data frame, whatever their type.
+Inputs are flattened, and the bytes of pictures (two axes or more for each) scaled to [0, 1]; other numbers keep their
+value, and so do the bytes of a table.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from natsel.data.frames import FrameRows, by_position
+from natsel.data.labels import as_numpy
 from natsel.options import Rows
 
 Array = np.ndarray[Any, Any]
@@ -22,11 +23,11 @@ def as_array(values: Any) -> Array:
     >>> as_array([1, 2])
     array([1, 2])
     """
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(by_position(values))
+    return as_numpy(values) if isinstance(values, Tensor) else np.asarray(by_position(values))
 
 
 def rows_as_given(inputs: Any, dtype: Any = None) -> Array:
-    """Rows in a type (None: as they are, bytes as float32); texts stay as they are.
+    """Rows in a type (None: as they are, pictures in bytes as float32); texts stay as they are.
 
     >>> rows_as_given(np.array([[[0], [255]]], dtype=np.uint8))
     array([[0., 1.]], dtype=float32)
@@ -34,7 +35,7 @@ def rows_as_given(inputs: Any, dtype: Any = None) -> Array:
     array = as_array(inputs)
     if array.dtype.kind in "OUS":
         return array
-    if array.dtype == np.uint8:
+    if array.dtype == np.uint8 and array.ndim > 2:
         real = np.dtype(dtype or np.float32).type
         array = array.astype(real) / real(255)
     elif dtype is not None:
@@ -45,8 +46,8 @@ def rows_as_given(inputs: Any, dtype: Any = None) -> Array:
 def rows_of(inputs: Any, columns: int | None = None) -> Array:
     """Rows of finite numbers in float64; `columns` is how many numbers a row must have.
 
-    >>> rows_of(np.array([[0, 255]], dtype=np.uint8))
-    array([[0., 1.]])
+    >>> rows_of(np.array([[0, 255]], dtype=np.uint8)), rows_of(np.array([[[0, 255]]], dtype=np.uint8))
+    (array([[  0., 255.]]), array([[0., 1.]]))
     """
     array = as_array(inputs)
     if array.dtype.kind not in "biuf":

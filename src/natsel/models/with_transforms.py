@@ -15,6 +15,7 @@ import numpy as np
 from natsel.beliefs import Belief, GaussianFeatures, Targets
 from natsel.beliefs.kernel_transforms import ConditionOn, KernelTransform, Transforms, as_features
 from natsel.data.examples import Examples, as_labelled
+from natsel.data.frames import joined
 from natsel.models.adapter import ModelAdapter
 from natsel.models.protocol import Progress, Together
 from natsel.options import Rows
@@ -94,8 +95,7 @@ class WithTransforms:
         if not self._joint:
             pool, targets = (self.believe(inputs, progress=progress) for inputs in (pool_inputs, target_inputs))
             return pool, targets
-        both, split = np.concatenate([np.asarray(pool_inputs), np.asarray(target_inputs)]), len(pool_inputs)
-        belief = self.believe(both, progress=progress)
+        belief, split = self.believe(joined(pool_inputs, target_inputs), progress=progress), len(pool_inputs)
         return belief[:split].with_ids(np.arange(split)), belief[split:].with_ids(np.arange(len(target_inputs)))
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:

@@ -28,7 +28,7 @@ from natsel.beliefs import CategoricalSamples
 from natsel.containers import atomically, open_arrays, readable, write_arrays
 from natsel.data.alignment import aligned, index_of, only_counts
 from natsel.data.contents import digests_of, fingerprint_of, is_sampled, kind_of, sample
-from natsel.data.examples import Examples
+from natsel.data.examples import Examples, as_labelled
 from natsel.data.labels import as_numpy
 from natsel.evaluation.joint import marginal_losses
 from natsel.ids import IdArray, Key, as_ids, ids_for, keys_of
@@ -121,11 +121,11 @@ class IrreducibleLoss:
         >>> int(table.loss_N.argmax())  # class 0 among inputs of class 1
         2
         """
-        of, labels_N, names = _labelled(of, "of", ids)
+        of, _, names = _labelled(of, "of", ids)
         holdout, _, _ = _labelled(holdout, "holdout", None)
         training = _settings(training)
         bar = ProgressBar("irreducible losses") if progress is None else progress
-        loss_N, epoch = _scored(network, holdout, of, labels_N, training, seed, device, bar, ("holdout", "of"))
+        loss_N, epoch = _scored(network, holdout, of, training, seed, device, bar, ("holdout", "of"))
         about = f"trained on {len(holdout):,} held-out examples, epoch {epoch + 1} kept, seed {seed}"
         return cls(loss_N, names, examples_fingerprint(of), about)
 
@@ -163,7 +163,7 @@ class IrreducibleLoss:
                 bar(before * total + done, folds * total)
 
             others, of, own_seed = examples[~of_N], examples[of_N], derive(seed, "fold", fold)
-            loss_N[of_N], epoch = _scored(network, others, of, labels_N[of_N], training, own_seed, device, told)
+            loss_N[of_N], epoch = _scored(network, others, of, training, own_seed, device, told)
             kept.append(str(epoch + 1))
         about = f"cross-fitted in {folds} folds, epochs {', '.join(kept)} kept, seed {seed}"
         return cls(loss_N, names, examples_fingerprint(examples), about)
@@ -362,7 +362,6 @@ def _scored(
     network: Network,
     others: Examples,
     of: Examples,
-    labels_N: Array,
     training: Training,
     seed: int,
     device: torch.device | str | None,
@@ -373,6 +372,8 @@ def _scored(
 
     `arguments` are the names that the caller has for `others` and `of`.
     """
+    others, read = as_labelled(others, of)
+    of = read or of  # classes and columns as the network knows them
     _warn_of_seen(others, of)
     chosen = as_device(device)
     module = fresh(network, seed).to(chosen)
@@ -387,7 +388,7 @@ def _scored(
     for start in range(0, len(of), _ROWS):
         part = slice(start, start + _ROWS)
         log_probs_n_1_C = predict([module], of[part].inputs, chosen).double().log_softmax(-1)
-        loss_N[part] = marginal_losses(log_probs_n_1_C, labels_N[part]).cpu().numpy()
+        loss_N[part] = marginal_losses(log_probs_n_1_C, of.labels[part]).cpu().numpy()
     return loss_N, kept_epoch(epochs, training.keep).number
 
 

@@ -57,7 +57,7 @@ class SentenceNetwork(nn.Module):
         self.head = nn.Linear(encoder.config.hidden_size, classes)  # type: ignore[union-attr,arg-type]
 
     def forward(self, tokens_n_T: Tensor) -> Tensor:
-        tokens_n_T = tokens_n_T.long()  # natsel gives real numbers
+        tokens_n_T = tokens_n_T.long()
         lengths_n = (tokens_n_T != PADDING).sum(1)
         if tokens_n_T.is_cuda or len(tokens_n_T) <= _ROWS:
             return self._logits(tokens_n_T, int(lengths_n.max()))

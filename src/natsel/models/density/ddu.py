@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FeatureDensity
 from natsel.beliefs.feature_density import threshold_of
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.evaluation.temperature import fit_temperature
 from natsel.information.entropies import entropy
 from natsel.models.density.densities import DensityEstimator, FittedDensity, GaussianDensity
@@ -62,6 +62,7 @@ class DDU:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    _form = InputForm()
     regression = False
 
     def __init__(
@@ -145,7 +146,7 @@ class DDU:
         module, density = self._fitted()
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
-        parts = list(self._in_parts(module, inputs, density.log_density, progress))
+        parts = list(self._in_parts(module, self._form.read(inputs), density.log_density, progress))
         belief = FeatureDensity._own(
             torch.cat([log_density_n for log_density_n, _ in parts]),
             torch.cat([logits_n_C for _, logits_n_C in parts]),
@@ -193,7 +194,7 @@ class DDU:
         self, module: nn.Module, labelled: Examples | Any, validation: Examples | Any, progress: Progress | None
     ) -> Self:
         """Density, temperature and thresholds of a trained network."""
-        labels_T = _hard_labels(labelled).to(self.device)
+        labels_T, self._form = _hard_labels(labelled).to(self.device), InputForm.of(labelled.inputs)
         features_T_D, logits_T_C = features_and_logits(module, labelled.inputs, self.features, self.device, progress)
         classes = logits_T_C.shape[1]
         density = self.density.fit(features_T_D, labels_T, classes)
@@ -277,6 +278,6 @@ def _of_no_use(logits_T_C: Tensor, labels_T: Tensor) -> tuple[str, ...]:
         return ()
     return (
         f"network: {right:.0%} of the labelled examples are predicted rightly, and one class for all would be right on"
-        f" {most:.0%}; check that inputs come as in its training (natsel.models.inputs_of shows them: bytes become"
-        " numbers in [0, 1]) and that classes are numbered as its outputs",
+        f" {most:.0%}; check that inputs come as in its training (natsel.models.inputs_of shows them: bytes of"
+        " pictures become numbers in [0, 1]) and that classes are numbered as its outputs",
     )

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.evaluation.temperature import fit_temperature
 from natsel.information.class_moments import ClassMoments
 from natsel.information.entropies import entropy
@@ -131,7 +131,7 @@ class PixelDDU:
         if self.module is None or self.fitted_density is None:
             raise ValueError("model: it has learnt nothing yet; fit the model first")
         found: list[tuple[Tensor, Tensor, Tensor]] = []
-        for _, features_p_D, logits_n_C_H_W in self._parts(self.module, pictures, progress):
+        for _, features_p_D, logits_n_C_H_W in self._parts(self.module, self._form.read(pictures), progress):
             shape = logits_n_C_H_W[:, 0].shape
             log_probs_n_H_W_C = (logits_n_C_H_W.double() / self.temperature).movedim(1, -1).log_softmax(-1)
             log_density_n_H_W = self.fitted_density.log_density(features_p_D).view(shape)
@@ -142,7 +142,7 @@ class PixelDDU:
         self, module: nn.Module, labelled: Examples | Any, validation: Examples | Any, progress: Progress | None
     ) -> Self:
         """The moments of all labelled pixels, one part of the pictures after the other, and the temperature."""
-        labels_N_H_W = _pixel_labels(labelled, "labelled")
+        labels_N_H_W, self._form = _pixel_labels(labelled, "labelled"), InputForm.of(labelled.inputs)
         merged = reduce(ClassMoments.merged, self._moments(module, labelled.inputs, labels_N_H_W, progress))
         settings = self.density
         density = GaussianDiscriminant.of(

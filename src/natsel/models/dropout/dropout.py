@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from natsel.beliefs import Belief, CategoricalSamples
 from natsel.beliefs.shards import write_shards
 from natsel.data.contents import fingerprint_of
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
 from natsel.models.fingerprints import weights_fingerprint
@@ -66,6 +66,7 @@ class Dropout:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    _form = InputForm()
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Dropout:
         found = trained_module(
             module, labelled, validation, self.training, seed=seed, device=self.device, progress=progress
         )
-        self.epochs = found.epochs
+        self.epochs, self._form = found.epochs, InputForm.of(labelled.inputs)
         return self._set_fit(found.module, seed, found.outputs)
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None, spill: str | Path | None = None) -> Belief:
@@ -141,7 +142,7 @@ class Dropout:
 
         A spilled belief is memory-mapped. Called again with the same folder, a killed call goes on where it was.
         """
-        module = self._fitted()
+        module, inputs = self._fitted(), self._form.read(inputs)
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
         name = f"dropout-{weights_fingerprint(module)}-{self._seed}-{self.draws}"

@@ -21,6 +21,7 @@ from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.models.dropout.masks import Draws, Masks
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.outputs import refuse_probabilities
 from natsel.models.protocol import Progress
 
 # What a chunk may make in all on a CPU; little of it is alive at once. Smaller chunks pay more for starting each
@@ -88,13 +89,16 @@ def mean_outputs(
 
 def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch.device) -> MaskPlan:
     """Try a few points and draws: which route gives the right answers, and how much memory a point takes."""
+    if any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) for part in module.modules()):
+        raise ValueError("network: it is compiled, so that it draws no masks; pass the module before torch.compile")
     inputs_n = reader_of(module, inputs, device)(slice(0, _PROBE))
     if len(inputs_n) == 1:  # a second point, so that one that depends on its neighbours is noticed
-        inputs_n = torch.cat([inputs_n, inputs_n / 2])
+        inputs_n = torch.cat([inputs_n, (inputs_n / 2).to(inputs_n.dtype)])
     masks, few = Masks(seed, memory_budget() // 8), range(4)
     with shapes_explained(module, inputs_n):
         singly = [_forward(module, inputs_n, masks, [draw], draws, counting=True) for draw in few]
     right_n_K_C = torch.cat([outputs for outputs, _ in singly], 1)
+    refuse_probabilities(right_n_K_C)
     if not singly[0][1].active:
         raise ValueError(
             "network: it calls no dropout, so that all its draws would be the same; add nn.Dropout layers with p > 0,"

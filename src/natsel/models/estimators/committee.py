@@ -183,6 +183,8 @@ def _as_bagging_sees(inputs: Any) -> Any:
 def _class_probs(member: Any, inputs_n: Any) -> tuple[Array, Array]:
     """The member's own classes and their probabilities (n, c)."""
     own_c = np.asarray(member.classes_)
+    if len(own_c) == 1:  # some have two columns for one class, or one axis
+        return own_c, np.ones((len(inputs_n), 1))
     if hasattr(member, "predict_proba"):
         probs_n_C = np.asarray(_call(member, "predict_proba", inputs_n))
         sums_n = probs_n_C.sum(1, keepdims=True)

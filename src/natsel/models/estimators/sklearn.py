@@ -37,8 +37,8 @@ from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
 from natsel.data.contents import digests_of, kind_of
-from natsel.data.examples import Examples, as_labelled
-from natsel.data.frames import FrameRows, by_position, require_columns
+from natsel.data.examples import Examples, InputForm, as_labelled
+from natsel.data.frames import FrameRows, by_position
 from natsel.memory import chunked
 from natsel.models.estimators.committee import (
     Array,
@@ -54,7 +54,7 @@ from natsel.models.estimators.renumbered import Renumbered
 from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemble, has_stages, virtual_ensemble
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
-from natsel.models.rows import reads_numbers, rows_as_given
+from natsel.models.rows import numbers_of, reads_numbers, rows_as_given
 from natsel.options import Rows
 from natsel.seeds import derive
 
@@ -69,8 +69,8 @@ class Sklearn:
     trees enough: scikit-learn, LightGBM, XGBoost, CatBoost. `weigh_members` weighs the members of a regressor by the
     validation examples, which every fit then needs. `smoothing` mixes that much of the uniform distribution into each
     prediction: 0 keeps the exact zeros of a tree's leaves, which make a missed label infinitely unlikely; 0.01 ends
-    that. Inputs are flattened and images scaled to [0, 1]; texts are passed on as they are, for pipelines that start
-    with a vectoriser, and so are data frames, for pipelines and boosted trees that know columns by name and type.
+    that. Inputs are flattened and the bytes of pictures scaled to [0, 1]; texts are passed on as they are, for
+    pipelines that start with a vectoriser, and so are data frames, for what knows columns by name and type.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> labelled = Examples(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1]))
@@ -89,7 +89,9 @@ class Sklearn:
         virtual: int | None = None,
         weigh_members: bool = False,
     ) -> None:
-        if not (hasattr(estimator, "get_params") and hasattr(estimator, "fit") and hasattr(estimator, "predict")):
+        # A stack predicts once it is fitted.
+        predicts = hasattr(estimator, "predict") or classifies(estimator) or regresses(estimator)
+        if not (hasattr(estimator, "get_params") and hasattr(estimator, "fit") and predicts):
             raise ValueError(
                 f"estimator: expected a scikit-learn classifier or regressor, found {_named(estimator)};"
                 " pass one like sklearn.ensemble.RandomForestClassifier()"
@@ -155,8 +157,7 @@ class Sklearn:
                 " examples, or leave weigh_members out"
             )
         inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
-        self._features = inputs_N.names if isinstance(inputs_N, FrameRows) else np.shape(inputs_N)[1:]
-        self._frame = isinstance(inputs_N, FrameRows)
+        self._form, self._shape = InputForm.of(labelled.inputs), np.shape(inputs_N)[1:]
         self._classes = 0 if self.regression else labelled.n_classes
         committee = self._fitted(inputs_N, labels_N, seed, progress)
         self._variance = 0.0
@@ -211,8 +212,7 @@ class Sklearn:
                 progress(part.stop, count)
             return predictions
 
-        n_features = len(self._features) if self._frame else int(np.prod(self._features))
-        width = 8 * (n_features + len(committee) * max(1, self._classes))
+        width = 8 * (int(np.prod(self._shape)) + len(committee) * max(1, self._classes))
         predictions = chunked(predicted, count, width, torch.device("cpu"))
         weights_K = committee.weights
         log_weights_K: Any = None if weights_K is None else torch.from_numpy(weights_K / weights_K.sum()).log()
@@ -223,18 +223,12 @@ class Sklearn:
 
     def _as_fitted(self, inputs: Any) -> Any:
         """Inputs in the form of those of the fit; refused where they have other columns."""
-        inputs = by_position(inputs)
-        if self._frame:
-            if not isinstance(inputs, FrameRows):
-                raise ValueError(
-                    "inputs: fitted to a data frame, found none; pass one with the columns"
-                    f" {', '.join(map(str, self._features[:12]))}"
-                )
-            require_columns(inputs, self._features)
-            return inputs.with_columns(self._features).frame
+        inputs = self._form.read(inputs)
+        if self._form.is_frame:
+            return inputs.frame
         inputs_n = rows_as_given(inputs)
-        if np.shape(inputs_n)[1:] != self._features:
-            found, fitted = np.shape(inputs_n)[1:], self._features
+        found, fitted = np.shape(inputs_n)[1:], self._shape
+        if found != fitted:
             raise ValueError(f"inputs: fitted to rows of shape {fitted}, found {found}; pass the same features")
         return inputs_n
 
@@ -262,7 +256,7 @@ class Sklearn:
             )
 
     def _virtual(self, fitted: Any) -> Committee:
-        if isinstance(fitted, DummyClassifier):  # the only class so far, of which nothing was boosted
+        if not self.regression and len(fitted.classes_) == 1:  # the only class so far, of which little was boosted
             return Committee([fitted])
         return virtual_ensemble(fitted, self.virtual or 1)
 
@@ -375,7 +369,7 @@ def noise_variance(held_out: list[Array], labels_N: Array) -> float:
 def _labels(examples: Examples, regression: bool) -> Array:
     labels_N = np.asarray(examples.labels)
     if regression:
-        return labels_N.astype(np.float64)
+        return numbers_of(labels_N)
     if labels_N.dtype.kind not in "iu":
         raise ValueError(f"labels: a classifier needs whole numbers 0..C−1, found {labels_N.dtype}; number the classes")
     if labels_N.min() < 0:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.models.adapter import ModelAdapter
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
@@ -27,6 +27,7 @@ class ModelOnFeatures(ABC):
 
     head: Head | Any
     _fitted_head: ModelAdapter | None = None
+    _form = InputForm()
 
     @abstractmethod
     def _width(self, labelled: Examples | Any) -> int:
@@ -53,19 +54,20 @@ class ModelOnFeatures(ABC):
 
         examples, others = seen(labelled), None if validation is None else seen(validation)
         self._fitted_head = head.fit(examples, others, seed=seed, progress=progress)
+        self._form = InputForm.of(labelled.inputs)
         return self
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the head believes about the features of inputs."""
         head = self._head_after_fit()
-        return head.believe(self.features(inputs, progress=progress), progress=progress)
+        return head.believe(self.features(self._form.read(inputs), progress=progress), progress=progress)
 
     def believe_together(
         self, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
     ) -> tuple[Belief, Belief]:
         """What the head believes about the features of both, from the same draws."""
         head = self._head_after_fit()
-        both = (self.features(inputs, progress=progress) for inputs in (pool_inputs, target_inputs))
+        both = (self.features(self._form.read(one), progress=progress) for one in (pool_inputs, target_inputs))
         return head.believe_both(*both, progress=progress)
 
     @property

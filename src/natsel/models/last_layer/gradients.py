@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors, FisherRows
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
@@ -59,6 +59,7 @@ class Gradients:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    _form = InputForm()
 
     def __init__(
         self,
@@ -143,6 +144,7 @@ class Gradients:
             raise ValueError(
                 f"labels: found {found}; Gradients(labels='true') takes a label for each input, others none"
             )
+        inputs = self._form.read(inputs)
         rows_N_R_P = self._rows(module, inputs, self.labels if labels is None else labels, progress)
         belief = FisherRows._own(rows_N_R_P, self.precision, draws_id=self._name)
         belief._set(warnings=self.warnings)
@@ -150,10 +152,11 @@ class Gradients:
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
-        return self._outputs.belief(predict([self._fitted()], inputs, self.device, progress), self._name)
+        module, inputs = self._fitted(), self._form.read(inputs)
+        return self._outputs.belief(predict([module], inputs, self.device, progress), self._name)
 
     def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Examples | Any, seed: int) -> Self:
-        self._outputs, self._seed = outputs, seed
+        self._outputs, self._seed, self._form = outputs, seed, InputForm.of(labelled.inputs)
         parameters = learnable(module)
         self._weights = sum(parameter.numel() for parameter in parameters.values())
         # As many columns as weights or more would add noise and save nothing.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from natsel.beliefs import Belief, FisherFactors
 from natsel.beliefs.arrays import as_tensor
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.information.weights.factors import OuterFactors
 from natsel.information.weights.posterior import Posterior, Structure, checked_prior, posterior
 from natsel.information.weights.weight_draws import weight_draws
@@ -54,6 +54,7 @@ class LastLayer:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    _form = InputForm()
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ class LastLayer:
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> FisherFactors:
         """What the last layer sees and says of inputs, with the precision of its weights."""
         readout = self._fitted()
-        features_N_D = readout.features(inputs, progress)
+        features_N_D = readout.features(self._form.read(inputs), progress)
         outputs_N_C = curvature_of(readout, self._outputs, features_N_D)
         belief = FisherFactors(features_N_D, outputs_N_C, self._outputs.kind, self.precision, draws_id=self._name)
         belief._set(warnings=self.warnings)
@@ -189,7 +190,7 @@ class LastLayer:
 
     def _predict(self, weight_KC_D: Tensor, inputs: Any, name: str, progress: Progress | None) -> Belief:
         readout = self._fitted()
-        features_N_D, outputs = readout.features(inputs, progress), len(readout.weight_C_D)
+        features_N_D, outputs = readout.features(self._form.read(inputs), progress), len(readout.weight_C_D)
 
         def work(part: slice) -> Tensor:
             logits_n_K_C = (features_N_D[part].double() @ weight_KC_D.T).view(-1, len(weight_KC_D) // outputs, outputs)
@@ -203,15 +204,16 @@ class LastLayer:
 
         rows_T = rows_of(labelled.inputs)
         fitted = sklearn.base.clone(self.network).fit(rows_T, labelled.labels)
-        classes = labelled.n_classes if labelled.labels.dtype.kind in "biu" else None
+        classes = labelled.n_classes if hasattr(fitted, "classes_") else None  # whole numbers are some to a regressor
         readout = readout_of_estimator(fitted, rows_T, classes)
         logits_T_C = readout.logits(readout.features(rows_T))
-        outputs = outputs_of_trained(labelled.labels, logits_T_C.shape[1], None, logits_T_C)
+        likelihood: Likelihood | None = "gaussian" if classes is None else None
+        outputs = outputs_of_trained(labelled.labels, logits_T_C.shape[1], likelihood, logits_T_C)
         return self._fit_posterior(readout, outputs, labelled.inputs)
 
     def _fit_posterior(self, readout: Readout, outputs: Outputs, inputs: Any) -> Self:
         """The posterior from the training inputs; their labels are not needed, as curvature does not depend on them."""
-        self._outputs = outputs
+        self._outputs, self._form = outputs, InputForm.of(inputs)
         features_T_D = readout.features(inputs)
         logits_T_C = readout.logits(features_T_D)
         sound_T = features_T_D.isfinite().all(1) & ~logits_T_C.isnan().any(1)

@@ -164,12 +164,12 @@ def _check_probabilities(readout: Readout, estimator: Any, inputs: Any, seen_c: 
     logits_n_C = readout.logits(readout.features(rows))
     single = logits_n_C.shape[1] == 1
     ours_n_c = torch.cat([-logits_n_C, logits_n_C], 1).sigmoid() if single else logits_n_C.softmax(1)[:, seen_c]
-    theirs_n_c = torch.as_tensor(estimator.predict_proba(rows), dtype=torch.float64)
     # Where all rows are sure both say the same, so several classes need what is known to be multinomial.
     known = len(seen_c) == 2 or isinstance(estimator, LogisticRegression | LogisticRegressionCV)
-    if not known or not torch.allclose(ours_n_c, theirs_n_c, atol=1e-6):
+    known = known and hasattr(estimator, "predict_proba")
+    if not known or not torch.allclose(ours_n_c, torch.as_tensor(estimator.predict_proba(rows)).double(), atol=1e-6):
         raise ValueError(
-            f"estimator: the probabilities of {type(estimator).__name__} are no softmax of its outputs; fit a"
+            f"estimator: the probabilities of {type(estimator).__name__}, if any, are no softmax of its outputs; fit a"
             " multinomial one, such as sklearn.linear_model.LogisticRegression()"
         )
 

@@ -146,7 +146,7 @@ def fresh(network: Network, seed: int) -> nn.Module:
     """
     with seeded(seed):
         if isinstance(network, nn.Module):
-            module = copy.deepcopy(network)
+            module = copied(network)
             for name, part in module.named_modules():
                 _reset(name, part)
             return module
@@ -172,8 +172,10 @@ def copied(module: nn.Module) -> nn.Module:
     >>> copied(network).weight is network.weight
     False
     """
+    # Weights that a hook makes of others (weight_norm, pruning) are made again by the copy's own.
+    made = (one for part in module.modules() for one in vars(part).values() if isinstance(one, Tensor) and one.grad_fn)
     try:
-        return copy.deepcopy(module)
+        return copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in made})
     except (RuntimeError, TypeError, ValueError) as reason:
         raise ValueError(
             f"network: {type(module).__name__} cannot be copied ({' '.join(str(reason).split())[:200]}); pass one that"
@@ -183,6 +185,11 @@ def copied(module: nn.Module) -> nn.Module:
 
 def _reset(name: str, part: nn.Module) -> None:
     reset = getattr(part, "reset_parameters", None) or getattr(part, "_reset_parameters", None)
+    if any({f"{one}_g", f"{one}_orig"} & part._parameters.keys() for one in vars(part)):
+        raise ValueError(
+            f"network: the weights of {type(part).__name__} ({name or 'the module itself'}) are made of others, by"
+            " weight_norm, pruning or the like, so it cannot start afresh; pass a function that makes the network"
+        )
     if callable(reset):
         reset()
     elif next(part.parameters(recurse=False), None) is not None:

@@ -7,7 +7,6 @@ of them. That pays where a step is cheaper than its launch (small perceptrons, a
 learn faster one at a time. Which of the two it is depends on the network and the device alone.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from natsel.beliefs import Belief
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.models.fingerprints import weights_fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh, seeded
 from natsel.models.networks.inputs import as_device, reader_of
@@ -68,6 +67,7 @@ class Ensemble:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    _form = InputForm()
 
     def __init__(
         self,
@@ -152,12 +152,12 @@ class Ensemble:
                 for number, (module, seed) in enumerate(zip(modules, seeds, strict=True))
             ]
         self.modules, self.epochs = [each.module for each in found], [each.epochs for each in found]
-        self.outputs = _with_mean_noise([each.outputs for each in found])
+        self.outputs, self._form = _with_mean_noise([each.outputs for each in found]), InputForm.of(labelled.inputs)
         return self
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the members say about inputs, one draw each."""
-        modules = self._fitted()
+        modules, inputs = self._fitted(), self._form.read(inputs)
         return self.outputs.belief(predict(modules, inputs, self.device, progress), weights_fingerprint(*modules))
 
     def weights(self) -> dict[str, Tensor]:
@@ -244,7 +244,7 @@ def stacked(modules: list[nn.Module], labelled: Examples | Any) -> Members | Non
     for module in modules:
         find_input_sizes(module, labelled.inputs)
     parameters, buffers = stack_module_state(modules)
-    skeleton = copy.deepcopy(modules[0])
+    skeleton = copied(modules[0])
 
     def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], inputs: Tensor) -> Tensor:
         outputs: Tensor = functional_call(skeleton, (parameters, buffers), (inputs,))

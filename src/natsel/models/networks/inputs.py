@@ -1,10 +1,12 @@
 """Inputs as a network takes them: float32 tensors on its device, float64 ones where it computes in that.
 
-    uint8 → float32 / 255                     pixels as they are stored become numbers in [0, 1]
+    (n, H, W, …) in uint8 → float32 / 255     pictures as they are stored become numbers in [0, 1]
+    whole numbers → int64                     tokens, where the network looks them up and takes them as they are
     other numbers → float32                   unchanged in value
     (n, H, W, c) or (n, H, W) → (n, c, H, W)  pictures, where the first convolution takes c channels
 
-What a network takes as it is stays as it is: this is tried on two inputs before axes are moved. Bytes are moved before
+What a network takes as it is stays as it is: this is tried on two inputs before axes are moved, and before whole
+numbers go into half precision, which holds them up to 256 (bfloat16) or 2,048 (float16) alone. Bytes are moved before
 they are widened, so that a quarter as much travels to an accelerator, and only the rows that are asked for leave a
 memory map.
 """
@@ -18,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from natsel.beliefs.arrays import as_device as usable
-from natsel.models.networks.architectures import ImageInput
+from natsel.models.networks.architectures import ImageInput, seeded
 from natsel.models.networks.evaluation_mode import evaluating
+from natsel.models.rows import as_array
 from natsel.options import Rows
 
 Reader = Callable[[slice], Tensor]
@@ -41,17 +44,16 @@ def as_device(device: torch.device | str | None) -> torch.device:
 
 
 def as_inputs(inputs: Any, device: torch.device | str | None = None, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Arrays, memory maps or tensors as a tensor on a device, float32 or float64 as the network is; what cannot be fed
-    to a network is refused.
+    """Arrays, memory maps or tensors as a tensor on a device, of floats or whole numbers; others are refused.
 
-    >>> as_inputs(np.array([[0, 255]], dtype=np.uint8), "cpu")
-    tensor([[0., 1.]])
+    >>> as_inputs(np.array([[[0, 255]]], dtype=np.uint8), "cpu")
+    tensor([[[0., 1.]]])
     """
     tensor = inputs if isinstance(inputs, Tensor) else _from_array(inputs, dtype)
     if tensor.is_complex():
         raise ValueError("inputs: found complex numbers; pass their real and imaginary parts as features")
     moved = tensor.detach().to(as_device(device))
-    if moved.dtype == torch.uint8:
+    if moved.dtype == torch.uint8 and moved.ndim > 2 and dtype.is_floating_point:
         return moved.to(dtype).div_(255)
     found = moved.to(dtype)
     # The sum first, as it takes a tenth of the time; of finite numbers it may still overflow.
@@ -78,7 +80,7 @@ def inputs_of(module: nn.Module, inputs: Rows, device: torch.device | str | None
 def reader_of(module: nn.Module, inputs: Any, device: torch.device | str | None = None) -> Reader:
     """A function that reads a part of the inputs as `inputs_of` does; the order of axes is found once, for all parts.
 
-    >>> reader_of(nn.Linear(2, 1), np.eye(2, dtype=np.uint8) * 255, "cpu")(slice(1, 2))
+    >>> reader_of(nn.Linear(2, 1), np.eye(2, dtype=np.uint8), "cpu")(slice(1, 2))
     tensor([[0., 1.]])
     """
     convert = conversion_of(module, inputs, device)
@@ -89,12 +91,21 @@ def conversion_of(module: nn.Module, inputs: Any, device: torch.device | str | N
     """A function from rows of the inputs, as they are stored, to what a network takes; `inputs` decide the axes.
 
     >>> conversion_of(nn.Linear(2, 1), np.zeros((3, 2)), "cpu")(np.array([[0, 255]], dtype=np.uint8))
-    tensor([[0., 1.]])
+    tensor([[  0., 255.]])
     """
     parameter = next((one for one in module.parameters() if one.is_floating_point()), None)
     dtype = torch.float32 if parameter is None else parameter.dtype
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     place = parameter.device if device is None and parameter is not None else as_device(device)
+    layers = [part for part in module.modules() if next(part.parameters(recurse=False), None) is not None]
+    looks_up = [isinstance(part, nn.Embedding | nn.EmbeddingBag) for part in layers]
+    if (any(looks_up) or dtype != wide) and len(inputs):
+        first = as_array(inputs[slice(0, 2)])
+        whole, pictures = first.dtype.kind in "iu", first.dtype == np.uint8 and first.ndim > 2
+        looks_up = looks_up[:1] if pictures else [any(looks_up)]  # positions in pictures are looked up too, but later
+        kinds = [torch.int64] * (whole and looks_up[0]) + [wide] * (whole or looks_up[0])
+        dtype = next((kind for kind in kinds if _takes(module, as_inputs(first, place, kind))), dtype)
+        wide = wide if dtype.is_floating_point else dtype
 
     def read(rows: Any) -> Tensor:
         return as_inputs(rows, place, wide).to(dtype)
@@ -110,7 +121,7 @@ def on_device(
 
     Bytes stay bytes until they are asked for: a quarter of the memory. Other numbers are converted once, here.
 
-    >>> inputs_N, convert = on_device(nn.Linear(2, 1), np.eye(2, dtype=np.uint8) * 255, "cpu")
+    >>> inputs_N, convert = on_device(nn.Linear(2, 1), np.eye(2, dtype=np.uint8), "cpu")
     >>> inputs_N.dtype, convert(inputs_N[:1])
     (torch.uint8, tensor([[1., 0.]]))
     """
@@ -149,7 +160,7 @@ def _takes(module: nn.Module, inputs_2: Tensor) -> bool:
     if len(inputs_2) == 1:  # torch takes n pictures without channels for one picture of n channels
         inputs_2 = torch.cat([inputs_2, inputs_2])
     try:
-        with evaluating(module), torch.no_grad():
+        with seeded(0, inputs_2.device), evaluating(module), torch.no_grad():  # it may draw random numbers
             outputs = module(inputs_2.clone())
     except _FAILURES:
         return False
@@ -187,7 +198,7 @@ def _expected(module: nn.Module) -> str:
     if isinstance(first, nn.Linear):
         return f"expects ({first.in_features},) at its first layer"
     if isinstance(first, nn.Embedding):
-        return "looks up whole numbers where real ones come in: call .long() on them in forward"
+        return "looks up whole numbers where real ones come in: pass whole ones, or call .long() on them in forward"
     return "cannot compute with them"
 
 
@@ -201,7 +212,7 @@ def _from_array(inputs: Any, dtype: torch.dtype) -> Tensor:
             + ("use natsel.models.TextModel, or embed them first" if texts else "pass an array of numbers")
         )
     if array.dtype != np.uint8:
-        real = np.float64 if dtype == torch.float64 else np.float32
+        real = {torch.float64: np.float64, torch.int64: np.int64}.get(dtype, np.float32)
         array = np.asarray(array, dtype=np.complex64 if array.dtype.kind == "c" else real)
     if not array.flags.writeable or any(step < 0 for step in array.strides):
         array = array.copy()  # torch holds only memory it may write to, in forward order

@@ -93,7 +93,7 @@ class Classes(LearnableOutputs):
         if len(array) and not 0 <= array.min() <= array.max() < outputs_C:
             raise ValueError(
                 f"{name}: the network has outputs for the classes 0..{outputs_C - 1}, found labels"
-                f" {array.min()}..{array.max()}; {_remedy(int(array.max()) + 1)}"
+                f" {array.min()}..{array.max()}; {_remedy(int(array.max()) + 1, outputs_C)}"
             )
 
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
@@ -243,7 +243,7 @@ def outputs_of_trained(
         if not 0 <= array.min() <= array.max() < known:
             raise ValueError(
                 f"labelled: expected classes from 0 to {known - 1} for {outputs} outputs, found labels"
-                f" {array.min()}..{array.max()}; {_remedy(int(array.max()) + 1)}"
+                f" {array.min()}..{array.max()}; {_remedy(int(array.max()) + 1, outputs)}"
             )
     noise = 1.0
     if likelihood == "gaussian" and logits_T_C is not None and array.size:
@@ -284,7 +284,8 @@ def check_classes(outputs_C: int, labelled: Examples) -> None:
     classes = len(labelled.classes)
     if outputs_C < classes and not (outputs_C == 1 and classes == 2):  # one logit tells two classes apart
         raise ValueError(
-            f"labelled: there are {classes} classes and the network has {outputs_C} outputs; {_remedy(classes)}"
+            f"labelled: there are {classes} classes and the network has {outputs_C} outputs;"
+            f" {_remedy(classes, outputs_C)}"
         )
 
 
@@ -297,7 +298,21 @@ def refuse_one_output(outputs_N_K_C: Tensor) -> None:
         )
 
 
-def _remedy(classes: int) -> str:
+def refuse_probabilities(outputs_n_C: Tensor) -> None:
+    """Refuse outputs that a softmax has made, as a second one would be taken of them.
+
+    >>> refuse_probabilities(torch.tensor([[0.25, 0.75]]))
+    Traceback (most recent call last):
+    ValueError: network: its outputs are probabilities; end it without a softmax, or with a log-softmax
+    """
+    rows = outputs_n_C.detach().double().flatten(0, -2)
+    if rows.shape[-1] > 1 and bool((rows > 0).all() & ((rows.sum(-1) - 1).abs() < 1e-5).all()):
+        raise ValueError("network: its outputs are probabilities; end it without a softmax, or with a log-softmax")
+
+
+def _remedy(classes: int, outputs: int) -> str:
+    if outputs == 1 and classes > 2:
+        return f"pass floats for numbers, or make it with {classes} outputs for classes"
     return f"make it with {classes}, for example natsel.models.mlp(features, {classes}) or mnist_cnn({classes})"
 
 

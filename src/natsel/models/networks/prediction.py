@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from natsel.memory import chunked
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.outputs import refuse_probabilities
 from natsel.models.protocol import Progress
 
 POINTS_AT_A_TIME = 64
@@ -72,6 +73,7 @@ def check_outputs(module: nn.Module, inputs_n: Tensor) -> int:
             f"network: expected outputs of shape (points, classes), found {_kind_of(outputs_n_C)} for {len(inputs_n)}"
             " points; let forward return one row of numbers per point, such as the logits of a linear layer"
         )
+    refuse_probabilities(outputs_n_C)
     return outputs_n_C.shape[1]
 
 

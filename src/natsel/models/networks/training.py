@@ -47,6 +47,7 @@ from natsel.models.networks.outputs import (
     check_classes,
     outputs_for_labels,
     outputs_of_trained,
+    refuse_probabilities,
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
 from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point, check_outputs, predict
@@ -496,7 +497,8 @@ def _prepared(
     one_M = inputs_1.expand(members.count, *inputs_1.shape)
     members.mode(False)
     with torch.no_grad(), shapes_explained(members.module, inputs_1):
-        shape = members.forward(one_M).shape
+        found = members.forward(one_M)
+        shape = found.shape
         bytes_each = members.count * bytes_per_point(members.forward, one_M, 1)
     if len(shape) != 3:
         raise ValueError(
@@ -504,6 +506,7 @@ def _prepared(
             " end it with a linear layer"
         )
     outputs.check(shape[-1], examples.labels, name)
+    refuse_probabilities(found)
     if name == "labelled":
         check_classes(shape[-1], examples)
     size = rows_per_chunk(bytes_each, device, at_least=POINTS_AT_A_TIME)

@@ -17,7 +17,7 @@ from sklearn.linear_model import BayesianRidge
 from torch import Tensor
 
 from natsel.beliefs import GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
 from natsel.models.rows import Array, numbers_of, reads_numbers, rows_of
@@ -61,7 +61,7 @@ class BayesianLinear:
         """Fit afresh; nothing is random, and validation examples are not looked at."""
         labelled, _ = as_labelled(labelled)
         rows_N, labels_N = rows_of(labelled.inputs), numbers_of(labelled.labels)
-        self._columns = rows_N.shape[1]
+        self._form, self._columns = InputForm.of(labelled.inputs), rows_N.shape[1]
         design_N_D = self._design(rows_N)
         prior, noise = self.prior, self.noise
         if prior is None or noise is None:
@@ -81,6 +81,7 @@ class BayesianLinear:
         if self._draws_id is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
 
+        inputs = self._form.read(inputs)
         mean_N = torch.empty(len(inputs), dtype=torch.float64)
 
         def work(part: slice) -> Tensor:

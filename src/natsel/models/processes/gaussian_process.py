@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
@@ -98,7 +98,7 @@ class GaussianProcess(JointProcess):
                 )
         estimator.fit(rows_N, labels_N)
         self.fitted = estimator
-        self._columns, self._seed = rows_N.shape[1], seed
+        self._form, self._columns, self._seed = InputForm.of(labelled.inputs), rows_N.shape[1], seed
         self._posterior = (_Regression if self.regression else _Laplace)(estimator, self.noise)
         kernel = repr(self._posterior.process.kernel_)
         self._fit_id = (kernel, self.noise, self.draws, seed, rows_N, labels_N)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import require
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
@@ -94,7 +94,7 @@ class GPyTorch(JointProcess):
                 raise ValueError("labels: BernoulliLikelihood takes the two classes 0 and 1; number them so")
             self._train(gpytorch, process, likelihood, inputs_N, targets_N, progress)
         self.process, self.likelihood, self.regression = process.eval(), likelihood.eval(), not classes
-        self._columns, self._seed = rows_N.shape[1], seed
+        self._form, self._columns, self._seed = InputForm.of(labelled.inputs), rows_N.shape[1], seed
         weights = [value.detach().cpu().numpy() for value in process.state_dict().values()]
         self._fit_id = (self.draws, seed, rows_N, labels_N, *weights)
         return self

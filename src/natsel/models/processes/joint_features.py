@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples
+from natsel.data.examples import InputForm
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
 from natsel.models.rows import Array, reads_numbers, rows_of
@@ -121,8 +122,8 @@ def joint_draws(mean_N: Tensor, features_N_D: Tensor, draws: int, seed: int) -> 
 class JointProcess(ABC):
     """A process whose features and draws belong to the inputs of one call.
 
-    Subclasses set `kind` for names, and in `fit` the number of columns of inputs, the seed of the joint draws and
-    everything else that decides the posterior (`_fit_id`).
+    Subclasses set `kind` for names, and in `fit` the form and the number of columns of inputs, the seed of the joint
+    draws and everything else that decides the posterior (`_fit_id`).
     """
 
     kind: ClassVar[str]
@@ -130,6 +131,7 @@ class JointProcess(ABC):
     check_inputs = reads_numbers
     draws: int
     _columns: int
+    _form: InputForm
     _seed: int
     _fit_id: tuple[Any, ...] | None = None
 
@@ -149,7 +151,7 @@ class JointProcess(ABC):
     def _rows(self, inputs: Any) -> Array:
         if self._fit_id is None:
             raise ValueError("model: it has not learnt anything yet; fit the model first")
-        return rows_of(inputs, self._columns)
+        return rows_of(self._form.read(inputs), self._columns)
 
     def _draws_id(self, rows_N_D: Array) -> str:
         return f"{self.kind}:{fingerprint(*(self._fit_id or ()), rows_N_D)}"

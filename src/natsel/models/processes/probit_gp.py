@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
-from natsel.data.examples import Examples, as_labelled
+from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.information.gaussian_predictive import probit_bald
 from natsel.memory import chunked
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky, posterior_covariance
@@ -73,7 +73,8 @@ class ProbitGP(JointProcess):
             raise ValueError(
                 "labels: a probit process takes the two classes 0 and 1; for more use natsel.models.Dropout or Sklearn"
             )
-        self._inputs_N, self._columns, self._seed = torch.from_numpy(rows_N), rows_N.shape[1], seed
+        self._form, self._inputs_N = InputForm.of(labelled.inputs), torch.from_numpy(rows_N)
+        self._columns, self._seed = rows_N.shape[1], seed
         kernel_N_N = self._kernel(self._inputs_N, self._inputs_N).numpy()
         self.sites = propagate(kernel_N_N, np.where(labels_N == 1, 1.0, -1.0))
         self._fit_id = (self.variance, self.length, self.draws, seed, rows_N, labels_N.astype(np.int64))
