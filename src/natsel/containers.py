@@ -4,6 +4,7 @@ Only headers are read when a file is opened, so that one array can be picked out
 written goes to a temporary file in the same folder, is flushed to disk and replaces the old file in one step.
 """
 
+import errno
 import math
 import os
 import re
@@ -58,7 +59,8 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomically(path: str | Path) -> Iterator[Path]:
-    """A place to write: what lies there becomes `path` when the block ends, and is thrown away when it fails.
+    """A place to write: what lies there becomes `path` when the block ends, and is thrown away when it fails. A link
+    at `path` is replaced like a file; what it leads to stays as it is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +69,7 @@ def atomically(path: str | Path) -> Iterator[Path]:
     ...     os.listdir(folder)
     ['a.txt']
     """
-    target = Path(os.path.realpath(path))
+    target = Path(path).absolute()
     if target.exists() and not target.is_file():
         raise ValueError(f"path: {path} is no regular file and would be replaced; name a file")
     if not target.parent.is_dir():
@@ -75,7 +77,7 @@ def atomically(path: str | Path) -> Iterator[Path]:
     place = target.with_name(f".natsel-{secrets.token_hex(8)}.tmp")
     try:
         place.touch(exist_ok=False)
-        mode = (target if target.exists() else place).stat().st_mode
+        mode = (target if target.exists() and not target.is_symlink() else place).stat().st_mode
         yield place
         place.chmod(mode)  # writers that make a file of their own may close it to others
         _flush(place, os.O_RDWR)
@@ -84,6 +86,26 @@ def atomically(path: str | Path) -> Iterator[Path]:
             _flush(target.parent, os.O_RDONLY)
     finally:
         place.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a file of text, all or nothing."""
+    with atomically(path) as place:
+        place.write_text(text, encoding="utf-8")
+    return Path(path)
+
+
+def own(path: Path) -> Path:
+    """A path to write to as it stands; a link there is refused, for what it leads to may be anybody's."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, and natsel writes through none; remove it", str(path))
+    return path
+
+
+def appending(path: Path) -> IO[str]:
+    """A file opened at its end, as locks and logs are, and never what a link leads to."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    return os.fdopen(os.open(own(path), flags, 0o666), "a", encoding="utf-8")
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -46,7 +46,7 @@ def load(*modules: str) -> None:
         if module in _done:
             continue
         if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
+            sys.path.append(str(Path.cwd()))
         try:
             importlib.import_module(module)
         except Exception as reason:

@@ -58,7 +58,7 @@ def flowers(folder):
 
 @pytest.fixture(autouse=True)
 def _paths_as_before():
-    """Recipes put their folders on the path."""
+    """Recipes that are run put their folders on the path."""
     before = list(sys.path)
     yield
     sys.path[:] = before
@@ -66,7 +66,7 @@ def _paths_as_before():
 
 
 def test_a_file_beside_the_recipe_is_split_once_and_keeps_its_row_numbers(tmp_path):
-    recipe = load_plan(flowers(tmp_path)).recipes[""]
+    recipe = load_plan(flowers(tmp_path)).recipes[""].plugged_in()
     setting = build_data(recipe)
     assert (len(setting.examples), len(setting.test), setting.kind) == (105, 45, "table")
     rows = (tmp_path / "data" / "flowers.csv").read_text().splitlines()[1:]
@@ -114,7 +114,7 @@ def test_data_and_module_are_found_and_a_changed_file_is_noticed(tmp_path, monke
 def test_what_is_wrong_with_ones_own_files_is_said(tmp_path, change, words):
     path = flowers(tmp_path)
     path.write_text(path.read_text().replace(*change))
-    recipe = load_plan(path).recipes[""]
+    recipe = load_plan(path).recipes[""].plugged_in()
     if words is None:
         assert build_model(recipe, build_data(recipe)).members == 3
         return

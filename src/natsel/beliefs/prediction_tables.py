@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from natsel.containers import readable
+from natsel.texts import cell_text
 
 Array = np.ndarray[Any, Any]
 
@@ -125,7 +126,7 @@ def _read_rows(path: Path, header: list[str], columns: Columns, id_type: type) -
     rows = {name: table_R[f"f{i}"] for i, name in enumerate(used)}
     if id_type is object and not all(map(_is_id, rows["id"])):
         raise ValueError("an id is empty or a number with a point")
-    return rows
+    return rows | ({"id": np.array([*map(cell_text, rows["id"])], dtype=object)} if id_type is object else {})
 
 
 def _diagnosis(path: Path, columns: Columns, reason: Exception) -> ValueError:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from natsel.calculus.expressions import Outcome
+from natsel.texts import cell_text
 
 WEIGHTS = ("p", "count")
 MAX_CELLS = 100_000_000
@@ -109,4 +110,4 @@ def _number(text: Any, column: str, row: int) -> float:
 
 
 def _stripped(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
+    return cell_text(value.strip()) if isinstance(value, str) else value

@@ -27,6 +27,7 @@ from natsel.cli import (
     select,
     triage,
 )
+from natsel.cli.output import say
 
 app = typer.Typer(
     name="natsel",
@@ -104,7 +105,7 @@ def _command_in(arguments: Sequence[str] | None) -> str:
 
 
 def _refuse(sentence: str) -> int:
-    print(f"natsel: {sentence}", file=sys.stderr)
+    say(f"natsel: {sentence}", err=True)
     return 2
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from natsel.cli.output import in_lines, print_json
+from natsel.cli.output import in_lines, print_json, say
 
 NAME = "bench"
 EXAMPLE = "Example: natsel bench --setup peers   then   natsel bench quick --python peers/bin/python --out bench.json"
@@ -52,7 +52,7 @@ def command(
             peers_python=python,
             quality=quality,
             seeds=seeds,
-            progress=lambda line: typer.echo(line, err=True),
+            progress=lambda line: say(line, err=True),
         )
     except RuntimeError as failure:
         raise ValueError(str(failure)) from None
@@ -67,4 +67,4 @@ def command(
         text = io.StringIO()
         show(document, text)
         width = shutil.get_terminal_size((0, 0)).columns  # 0 off a terminal
-        typer.echo(in_lines(text.getvalue().rstrip("\n"), width), err=True)
+        say(in_lines(text.getvalue().rstrip("\n"), width), err=True)

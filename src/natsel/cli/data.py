@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from natsel.cli.output import print_json
+from natsel.cli.output import console, print_json, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,13 +52,11 @@ def _data(
     elif as_json:
         print_json([describe(entry) for entry in entries.values()])
     else:
-        from rich.console import Console
-
-        console = Console(highlight=False)
+        shown = console()
         for entry in entries.values():
-            console.print(_line(entry))
+            shown.print(_line(entry))
         here = sum(entry.paths is not None for entry in entries.values())
-        console.print(
+        shown.print(
             f"{len(entries)} data sets, {here} of them here; natsel data NAME shows one in full, natsel data get NAME "
             "fetches one",
             style="dim",
@@ -86,9 +84,7 @@ def show(
     if as_json:
         print_json(facts)
         return
-    from rich.console import Console
-
-    Console(highlight=False).print(_card(entry, facts.get("as_published")))
+    console().print(_card(entry, facts.get("as_published")))
 
 
 @app.command("get", epilog="Example: natsel data get mnist")
@@ -130,7 +126,7 @@ def get(
         if not as_json:
             where = ", ".join(map(str, paths))
             checked = "not checked" if unchecked else "the same as natsel's results were made with"
-            typer.echo(
+            say(
                 f"{name} is in {where}: {checked}; licence: {origin_of(name).licence}"
                 if new
                 else f"{name} is here already: {where}"

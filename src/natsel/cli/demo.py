@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from natsel.cli.output import console
 from natsel.cli.run import print_result, run_and_show
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ def command(
     recipe = replace(load_plan("digits").recipes[""], name="demo", seeds=tuple(range(seed, seed + SEEDS)))
     place = folder or state_folder() / f"demo-{seed}"
     if not as_json:
-        from rich.console import Console
-
-        Console(stderr=True, highlight=False).print(
+        console(stderr=True).print(
             f"A network learns to read digits, {recipe.k} labels at a time. Which {recipe.k} next?"
             f" {len(recipe.methods)} ways to choose, {SEEDS} runs of each."
         )
@@ -53,20 +52,19 @@ def command(
 def _show(published: "Published") -> None:
     """The first batch of batchbald as pictures with their answers, then the result."""
     import numpy as np
-    from rich.console import Console
 
     from natsel.cli.pictures import gallery, picture
 
     assert published.experiment is not None
     for batch in [batch for run in published.experiment.of("batchbald")[:1] for batch in run.batches[:1]]:
-        console = Console(highlight=False)
-        unicode = console.encoding.startswith("utf")
-        colour = unicode and console.is_terminal and console.color_system not in (None, "standard")
+        shown = console()
+        unicode = shown.encoding.startswith("utf")
+        colour = unicode and shown.is_terminal and shown.color_system not in (None, "standard")
         images = [np.asarray(published.experiment.thumbnails[id]) / 255 for id in batch.ids]
         pictures = [picture(image, colour, unicode) for image in images]
-        console.print("\nThe first digits that batchbald asked for, and what they were:\n")
-        for line in gallery(pictures, [str(label) for label in batch.labels], console.width):
-            console.print(line, no_wrap=True, crop=False)
+        shown.print("\nThe first digits that batchbald asked for, and what they were:\n")
+        for line in gallery(pictures, [str(label) for label in batch.labels], shown.width):
+            shown.print(line, no_wrap=True, crop=False)
     print_result(published)
 
 

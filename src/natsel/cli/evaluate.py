@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from natsel.cli.output import fitted, print_json, text_table, warn
+from natsel.cli.output import console, fitted, print_json, text_table, warn
 from natsel.cli.prediction_files import (
     FILE,
     AsJson,
@@ -95,24 +95,22 @@ def command(
 
 
 def _show(found: "UncertaintyEvaluation", out: Path | None) -> None:
-    from rich.console import Console
-
     from natsel.choose.uncertainty_evaluation import MEANING
 
-    console = Console(highlight=False)
+    shown = console()
     metrics = [(name, f"{value:.4f}", MEANING.get(name, "")) for name, value in found.metrics.items()]
     said = ("metric", "value", "what it is") if any(row[2] for row in metrics) else ("metric", "value")
-    console.print(fitted(text_table(said, [row[: len(said)] for row in metrics]), console.width))
+    shown.print(fitted(text_table(said, [row[: len(said)] for row in metrics]), shown.width))
     scores = found.score_rows()
     if scores:
         names = tuple(dict.fromkeys(name for row in scores for name in row))
         cells = [tuple(_cell(row.get(name)) for name in names) for row in scores]
-        console.print(fitted(text_table(names, cells), console.width))
+        shown.print(fitted(text_table(names, cells), shown.width))
     points = f"{found.points:,} points" + (f", {found.outside_points:,} from elsewhere" if found.outside_points else "")
     bins = f", calibration errors in {found.bins} bins" if found.reliability is not None else ""
-    console.print(points + bins)
+    shown.print(points + bins)
     if out is not None:
-        console.print(f"written to {out}", markup=False, soft_wrap=True)
+        shown.print(f"written to {out}", soft_wrap=True)
 
 
 def _cell(value: float | str | None) -> str:

@@ -1,13 +1,12 @@
 """`natsel info`: an information quantity written as in a paper: its name, its expansion, its value, its picture."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import print_json, warn
+from natsel.cli.output import print_json, say, warn
 
 if TYPE_CHECKING:
     from natsel.calculus import DiscreteJoint, Expression, Statement
@@ -50,7 +49,7 @@ def command(
     try:
         parsed = parse_statement(text)
     except ParseError as error:  # more than the one line other refusals have: the caret shows where
-        print(f"natsel: {error}", file=sys.stderr)
+        say(f"natsel: {error}", err=True)
         raise typer.Exit(2) from None
     if table is None:
         for option, given in {"at": at, "q": q, "diagram": diagram}.items():
@@ -71,7 +70,7 @@ def command(
     if as_json:
         print_json(report)
     else:
-        print("\n".join(_lines(report)))
+        say("\n".join(_lines(report)))
         warn(report.get("warnings", []))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import fitted, print_json, text_table, warn
+from natsel.cli.output import console, fitted, print_json, text_table, warn
 from natsel.cli.prediction_files import AsJson, Inputs, columns
 
 if TYPE_CHECKING:
@@ -239,11 +239,9 @@ def _report(losses: "IrreducibleLoss") -> dict[str, Any]:
 
 
 def _show(losses: "IrreducibleLoss", out: Path) -> None:
-    from rich.console import Console
-
-    found, console = _report(losses), Console(highlight=False)
-    console.print(found["about"], markup=False)
-    console.print(f"{found['points']:,} points, mean {found['mean']:.4f} nats, median {found['median']:.4f}")
+    found, shown = _report(losses), console()
+    shown.print(found["about"])
+    shown.print(f"{found['points']:,} points, mean {found['mean']:.4f} nats, median {found['median']:.4f}")
     rows = [(str(one["id"]), f"{one['irreducible_loss']:.4f}") for one in found["largest"]]
-    console.print(fitted(text_table(("largest: id", "irreducible loss"), rows), console.width))
-    console.print(f"written to {out}", markup=False, soft_wrap=True)
+    shown.print(fitted(text_table(("largest: id", "irreducible loss"), rows), shown.width))
+    shown.print(f"written to {out}", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import print_json
+from natsel.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from natsel.store import Report
@@ -39,7 +39,7 @@ def copy(
     if as_json:
         print_json(_plain(report))
         return
-    typer.echo(f"{journal} is copied to {path}: {_counts(report)}")
+    say(f"{journal} is copied to {path}: {_counts(report)}")
     _tell_notes(report)
 
 
@@ -53,13 +53,13 @@ def check(journal: File, as_json: Json = False) -> None:
     if as_json:
         print_json(_plain(report))
     elif report.sound:
-        typer.echo(f"{journal} is sound: {_counts(report)}, all as written")
+        say(f"{journal} is sound: {_counts(report)}, all as written")
         _tell_notes(report)
     else:
         for problem in report.problems:
-            typer.echo(f"{journal} is damaged: {problem}")
-        typer.echo(f"safe: entries up to {report.whole} are as written" if report.whole else "safe: not known")
-        typer.echo(f"keep the file, take a backup, or: natsel journal export {journal} labels.csv --damaged")
+            say(f"{journal} is damaged: {problem}")
+        say(f"safe: entries up to {report.whole} are as written" if report.whole else "safe: not known")
+        say(f"keep the file, take a backup, or: natsel journal export {journal} labels.csv --damaged")
     if not report.sound:
         raise typer.Exit(1)
 
@@ -88,7 +88,7 @@ def export(
     if as_json:
         print_json({"journal": str(journal), "path": str(path), "labels": count})
     else:
-        typer.echo(f"{count} labels of {journal} are in {path}")
+        say(f"{count} labels of {journal} are in {path}")
 
 
 def _counts(report: "Report") -> str:
@@ -99,7 +99,7 @@ def _counts(report: "Report") -> str:
 
 def _tell_notes(report: "Report") -> None:
     for note in report.notes:
-        typer.echo(note)
+        say(note)
 
 
 def _plain(report: "Report") -> dict[str, Any]:

@@ -5,11 +5,12 @@ then. All of it goes to stderr: stdout is for results.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from natsel.cli.output import console, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,18 +102,16 @@ def sparkline(values: Sequence[float], low: float | None = None, high: float | N
 @contextmanager
 def live(recipe: "Recipe") -> Iterator[Callable[[dict[str, Any]], None]]:
     """Something to call with each event, which shows the board as long as the block lasts."""
-    from rich.console import Console
-
-    board, console = Board(recipe), Console(stderr=True, highlight=False)
-    if not console.is_terminal:
+    board, shown = Board(recipe), console(stderr=True)
+    if not shown.is_terminal:
         yield _Lines(board)
         return
     from rich.live import Live
 
-    unicode = (console.encoding or "").startswith("utf")
+    unicode = (shown.encoding or "").startswith("utf")
     with Live(
-        console=console,
-        get_renderable=lambda: board.table(console.width),
+        console=shown,
+        get_renderable=lambda: board.table(shown.width),
         refresh_per_second=4 if unicode else 1,
         transient=True,
     ) as view:
@@ -120,7 +119,7 @@ def live(recipe: "Recipe") -> Iterator[Callable[[dict[str, Any]], None]]:
         def show(event: dict[str, Any]) -> None:
             board.take(event)
             if event["event"] == "failed":
-                view.console.print(_failure(event), style="red", markup=False)
+                view.console.print(_failure(event), style="red")
 
         yield show
 
@@ -142,7 +141,7 @@ class _Lines:
             self._say(f"{event['method']} seed {event['seed']}: {used}")
 
     def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        say(text, err=True)
         self.due = time.monotonic() + _PAUSE
 
 

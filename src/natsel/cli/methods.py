@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import print_json
+from natsel.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,18 +40,16 @@ def command(
     if as_json:
         print_json(entries)
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    shown = console()
     if not every:
-        console.print(_recommendations(len(entries)))
+        shown.print(_recommendations(len(entries)))
         return
     cards: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         cards.setdefault(entry["objective"], []).append(entry)
     for card in cards.values():
-        console.print(_card(card, console.width))
-    console.print(f"{len(entries)} methods; objective × search, each read from the beliefs it names", style="dim")
+        shown.print(_card(card, shown.width))
+    shown.print(f"{len(entries)} methods; objective × search, each read from the beliefs it names", style="dim")
 
 
 def _recommendations(count: int) -> "RenderableType":

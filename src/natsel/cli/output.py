@@ -1,7 +1,5 @@
 """What commands print: JSON for machines and tables for people on stdout, all else on stderr."""
 
-import csv
-import io
 import json
 import math
 import sys
@@ -11,9 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from natsel.texts import csv_lines, visible
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from natsel import Explanation
 
@@ -42,10 +43,26 @@ def json_text(value: Any) -> str:
     return json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, default=str) + "\n"
 
 
+def say(text: object, *, err: bool = False) -> None:
+    """Lines for people, whose control characters are shown; all that commands print goes through here or `console`."""
+    print(visible(text, keep="\n"), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A console of rich that finds no markup in texts, and shows their control characters."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def render_str(self, text: str, **options: Any) -> "Text":
+            return super().render_str(visible(text, keep="\n"), **options)
+
+    return Plain(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
 def warn(warnings: Sequence[str]) -> None:
     """Warnings for people, on stderr."""
     for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}", err=True)
 
 
 def rows(explanation: "Explanation") -> list[dict[str, Any]]:
@@ -65,10 +82,8 @@ def picks_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: s
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        cells = (row[name] for name in columns)
-        table.add_row(
-            *(f"{cell:.4f}" if isinstance(cell, float) else "–" if cell is None else str(cell) for cell in cells)
-        )
+        cells = ("–" if row[name] is None else row[name] for name in columns)
+        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else visible(cell) for cell in cells))
     return table
 
 
@@ -87,7 +102,7 @@ def text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
         numbers = all(cell[:1].isdigit() or cell[:1] in "-–" for cell in cells)
         table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     return table
 
 
@@ -102,7 +117,7 @@ def fitted(table: "Table", width: int) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
-    columns = [[str(column.header), *map(str, column.cells)] for column in table.columns]
+    columns = [[str(column.header), *map(visible, column.cells)] for column in table.columns]
     least = [
         max(map(cell_len, cells))
         if column.no_wrap
@@ -135,25 +150,19 @@ def in_lines(text: str, width: int) -> str:
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
     """Picks as CSV, every number in full."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return "".join(csv_lines(list(rows[0]) if rows else COLUMNS, rows))
 
 
 @contextmanager
 def progress(total: int, label: str) -> Iterator[Callable[[int], None]]:
     """A bar on stderr that vanishes when done; where stderr is no terminal, a line when it takes long."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    shown = console(stderr=True)
+    if not shown.is_terminal:
         yield _Lines(total, label)
         return
     from rich.progress import Progress
 
-    with Progress(console=console, transient=True) as bar:
+    with Progress(console=shown, transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda step: bar.advance(task, step)
 
@@ -170,7 +179,7 @@ class _Lines:
     def __call__(self, step: int) -> None:
         self.done += step
         if time.monotonic() >= self.due and self.done < self.total:
-            print(f"{self.label}: {self.done} of {self.total}", file=sys.stderr, flush=True)
+            say(f"{self.label}: {self.done} of {self.total}", err=True)
             self.due = time.monotonic() + _PAUSE
 
 

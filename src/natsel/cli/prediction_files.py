@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from natsel.texts import cell_text
+
 if TYPE_CHECKING:
     from natsel import Belief
 
@@ -207,4 +209,4 @@ def _lines(path: Path) -> Sequence[tuple[int, str]]:
 
 def _id(text: str, belief: "Belief") -> int | str:
     """An id as a belief has it: an integer, or a name."""
-    return int(text) if belief.ids.dtype.kind == "i" else text
+    return int(text) if belief.ids.dtype.kind == "i" else cell_text(text)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import as_csv, fitted, json_text, print_json, text_table
+from natsel.cli.output import as_csv, console, fitted, json_text, print_json, text_table
 from natsel.cli.prediction_files import Inputs, columns
 
 if TYPE_CHECKING:
@@ -161,14 +161,12 @@ def _summary(found: "Pruning") -> dict[str, Any]:
 
 
 def _show(found: "Pruning", written: list[str]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.print(f"{len(found):,} of {len(found.all_ids):,} examples kept by {found.method}", markup=False)
+    shown = console()
+    shown.print(f"{len(found):,} of {len(found.all_ids):,} examples kept by {found.method}")
     errors = _errors(found, _FIRST)
     if errors:
-        console.print("the likeliest label errors:")
+        shown.print("the likeliest label errors:")
         cells = [(str(row["id"]), f"{row['score']:.4f}", str(row["label"]), str(row["predicted"])) for row in errors]
-        console.print(fitted(text_table(("id", "score", "label", "predicted"), cells), console.width))
+        shown.print(fitted(text_table(("id", "score", "label", "predicted"), cells), shown.width))
     for path in written:
-        console.print(f"written to {path}", markup=False, soft_wrap=True)
+        shown.print(f"written to {path}", soft_wrap=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from natsel.cli.output import print_json
+from natsel.cli.output import print_json, say
 from natsel.cli.run import print_result
 
 NAME = "report"
@@ -74,7 +74,7 @@ def command(
     else:
         print_result(published)
         for path in written:
-            typer.echo(f"wrote {path}")
+            say(f"wrote {path}")
     _open(published.page, open_it)
 
 
@@ -93,8 +93,8 @@ def _report_campaign(journal: Path, out: Path | None, run: str | None, pictures:
             | {"metrics": dict(last)}
         )
     else:
-        typer.echo(made.sentence)
-        typer.echo(f"The report: {made.page}")
+        say(made.sentence)
+        say(f"The report: {made.page}")
     return made.page
 
 

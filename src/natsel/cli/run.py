@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import fitted, print_json, warn
+from natsel.cli.output import console, fitted, print_json, say, warn
 from natsel.cli.prediction_files import Inputs, columns
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _say_what_it_needs(plan: "Plan") -> None:
     needed = needs(plan)
     refuse_missing(needed)
     if needed:
-        typer.echo(in_words(needed), err=True)
+        say(in_words(needed), err=True)
 
 
 def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]") -> None:
@@ -132,7 +132,7 @@ def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]
     text = new_recipe(data, new, **named)
     with new.open("x", encoding="utf-8") as file:
         file.write(text)
-    typer.echo(f"wrote {new}; read it, then: natsel run {new}")
+    say(f"wrote {new}; read it, then: natsel run {new}")
 
 
 def _run(plan: "Plan", folder: Path, options: dict[str, Any]) -> "Mapping[str, Outcome]":
@@ -146,16 +146,16 @@ def _run(plan: "Plan", folder: Path, options: dict[str, Any]) -> "Mapping[str, O
     def board(variant: str) -> "Report":
         boards.close()  # that of the variant before
         if plan.study:
-            return lambda event: typer.echo(event.get("text", ""), err=True)
+            return lambda event: say(event.get("text", ""), err=True)
         if variant:
-            typer.echo(f"{plan.name}: {variant}", err=True)
+            say(f"{plan.name}: {variant}", err=True)
         return boards.enter_context(live(plan.recipes[variant]))
 
     try:
         with boards:
             return run_plan(plan, folder, progress=board, **options)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted: no label is lost; the same command goes on in {folder}", err=True)
+        say(f"interrupted: no label is lost; the same command goes on in {folder}", err=True)
         raise
 
 
@@ -177,23 +177,21 @@ def _published(outcomes: "Mapping[str, Outcome]", folder: Path) -> "Published | 
 
 def print_result(published: "Published") -> None:
     """The result for people: a table or a sentence for each variant, the claims, the sentence, and the report."""
-    from rich.console import Console
-
     from natsel.experiments.results.claims import as_lines
     from natsel.experiments.results.log_errors import as_lines as group_lines
     from natsel.experiments.results.summary import caption
 
-    console = Console(highlight=False)
-    off_screen = not console.is_terminal  # there words are broken by whoever shows them
+    shown = console()
+    off_screen = not shown.is_terminal  # there words are broken by whoever shows them
     if published.experiment is not None:
-        console.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen, markup=False)
-        console.print(fitted(_table(published.experiment), console.width))
+        shown.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen)
+        shown.print(fitted(_table(published.experiment), shown.width))
     lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
     lines += [line for group in published.groups for line in group_lines(group)]
     for line in (*lines, *as_lines(published.claims)):
-        console.print(line, soft_wrap=off_screen, markup=False)
-    console.print(published.sentence, style="bold", soft_wrap=off_screen, markup=False)
-    console.print(f"The report: {published.page}", soft_wrap=True, markup=False)
+        shown.print(line, soft_wrap=off_screen)
+    shown.print(published.sentence, style="bold", soft_wrap=off_screen)
+    shown.print(f"The report: {published.page}", soft_wrap=True)
 
 
 def _table(experiment: "Experiment") -> Any:
@@ -219,11 +217,10 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json([recipe.as_dict() for recipe in recipes])
         return
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 1, 0))
     for recipe in recipes:
         table.add_row(Text(recipe.name, "bold"), Text(recipe.about))
-    Console(highlight=False).print(table)
+    console().print(table)

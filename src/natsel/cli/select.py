@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import COLUMNS, as_csv, fitted, picks_table, print_json, progress, rows, warn
+from natsel.cli.output import COLUMNS, as_csv, console, fitted, picks_table, print_json, progress, rows, warn
 from natsel.cli.prediction_files import (
     FILE,
     AsJson,
@@ -177,9 +177,7 @@ def _report(selection: "Selection", explanation: "Explanation", k: int | None, s
 
 
 def _show(selection: "Selection", explanation: "Explanation | None", out: Path | None) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    shown = console()
     costs = [] if selection.costs is None else [f"{cost:g}" for cost in selection.costs.tolist()]
     if explanation is None:
         scored = enumerate(zip(selection, selection.scores.tolist(), strict=True), start=1)
@@ -189,12 +187,12 @@ def _show(selection: "Selection", explanation: "Explanation | None", out: Path |
         picks, columns = rows(explanation), COLUMNS
     if costs:
         picks, columns = [row | {"cost": cost} for row, cost in zip(picks, costs, strict=True)], (*columns, "cost")
-    console.print(fitted(picks_table(picks, columns), console.width))
+    shown.print(fitted(picks_table(picks, columns), shown.width))
     units = selection.method.facts.units
     total = f"total {selection.total:.4f}" + ("" if units == "none" else f" {units}")
     spent = "" if selection.total_cost is None else f", cost {selection.total_cost:g}"
-    console.print(f"[bold]{selection.method.name}[/bold]: {len(selection)} picks, {total}{spent}")
+    shown.print(f"[bold]{selection.method.name}[/bold]: {len(selection)} picks, {total}{spent}", markup=True)
     if explanation is not None:
-        console.print(explanation.summary)
+        shown.print(explanation.summary)
     if out is not None:
-        console.print(f"written to {out}", markup=False, soft_wrap=True)
+        shown.print(f"written to {out}", soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import as_csv, fitted, json_text, print_json, text_table, warn
+from natsel.cli.output import as_csv, console, fitted, json_text, print_json, text_table, warn
 from natsel.cli.prediction_files import (
     FILE,
     AsJson,
@@ -157,9 +157,7 @@ def _report(found: "Triage", costs: dict[str, float] | None) -> dict[str, Any]:
 
 
 def _show(found: "Triage", costs: dict[str, float] | None, written: list[str]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    shown = console()
     unfamiliar = "not known for this belief"
     if found.epistemic_limit is not None:
         unfamiliar = f"{found.epistemic_name} > {found.epistemic_limit:.4g}"
@@ -169,10 +167,10 @@ def _show(found: "Triage", costs: dict[str, float] | None, written: list[str]) -
     for word, count in found.counts().items():
         first = ", ".join(map(str, found.ids_of(word)[:_FIRST])) if word != "accept" else ""  # type: ignore[arg-type]
         rows.append((word, f"{count:,}", why[word], first + (" …" if word != "accept" and count > _FIRST else "")))
-    console.print(fitted(text_table(("decision", "points", "why", "first ids"), rows), console.width))
+    shown.print(fitted(text_table(("decision", "points", "why", "first ids"), rows), shown.width))
     if costs is not None:
         told = ", ".join(f"{name} {value:.4f}" for name, value in costs.items() if name != "errors accepted")
-        console.print(f"cost per point: {told}", markup=False)
-        console.print(f"wrong among accepted: {costs['errors accepted']:.2%}", markup=False)
+        shown.print(f"cost per point: {told}")
+        shown.print(f"wrong among accepted: {costs['errors accepted']:.2%}")
     for path in written:
-        console.print(f"written to {path}", markup=False, soft_wrap=True)
+        shown.print(f"written to {path}", soft_wrap=True)

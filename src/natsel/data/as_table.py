@@ -1,12 +1,12 @@
 """Rows of named values for people and other programs: a file of comma-separated values, or a data frame of pandas."""
 
-import csv
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from natsel.containers import atomically
+from natsel.texts import csv_lines
 
 Row = dict[str, Any]
 
@@ -42,6 +42,4 @@ class Tabular(ABC):
         ['rank', 'id', 'score']
         """
         with atomically(path) as place, place.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, list(self.columns()), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows())
+            stream.writelines(csv_lines(self.columns(), self.rows()))

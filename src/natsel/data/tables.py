@@ -30,6 +30,7 @@ from natsel.data.frames import Column, FrameRows, NamedColumns
 from natsel.data.labels import Array, as_numpy, read_numbers
 from natsel.data.written_numbers import parts_of, written_numbers
 from natsel.ids import as_ids, refuse_repeats
+from natsel.texts import cell_text
 
 _ERRORS = frozenset(("", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 _GAPS = _ERRORS | {"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"}
@@ -302,5 +303,5 @@ def _of_numbers(fields: Sequence[str], gaps_N: Array) -> Column:
 
 def _texts(fields: Sequence[str]) -> Column:
     values_N = np.empty(len(fields), dtype=object)
-    values_N[:] = fields
+    values_N[:] = list(map(cell_text, fields))
     return Column("text", values_N, np.array(list(map(_ERRORS.__contains__, fields))))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from natsel.containers import write_text
 from natsel.evaluation.curves import bands
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.plan import Plan
@@ -128,9 +129,9 @@ class Comparison:
         if self.published.variants:  # its page leads to those of the models, beside it
             for name in self.experiments:
                 (place.parent / name).mkdir(parents=True, exist_ok=True)
-                _copy(self.folder / name / "report.html", place.parent / name / "report.html")
-        _copy(self.published.page, place)
-        return place
+                content = (self.folder / name / "report.html").read_text(encoding="utf-8")
+                write_text(place.parent / name / "report.html", content)
+        return write_text(place, self.published.page.read_text(encoding="utf-8"))
 
     def figures(self, folder: str | Path, formats: str | Iterable[str] = ("svg", "csv")) -> list[Path]:
         """Learning curves and labels saved as files: "svg", "pdf" (needs matplotlib, natsel[plot]) and "csv"."""
@@ -487,10 +488,3 @@ def _row_of(row: Any) -> dict[str, Any]:
         "interval_high": None if interval is None else interval.high,
     }
     return found
-
-
-def _copy(source: Path, target: Path) -> None:
-    from natsel.containers import atomically
-
-    with atomically(target) as place:
-        place.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 from weakref import WeakKeyDictionary
 
+from natsel.containers import appending
 from natsel.store import Journal
 
 LetGo = Callable[[], None]
@@ -130,7 +131,7 @@ def _lock_file(path: Path) -> LetGo | None:
     """A function that unlocks the file again; None where another process holds the lock."""
     while True:
         try:
-            file = path.open("ab")
+            file = appending(path)
             if not _locked(file):
                 file.close()
                 return None
@@ -145,14 +146,14 @@ def _lock_file(path: Path) -> LetGo | None:
         file.close()  # its last holder removed the file in between: what is locked here has no path any more
 
 
-def _unlock(file: IO[bytes], path: Path, process: int) -> None:
+def _unlock(file: IO[str], path: Path, process: int) -> None:
     if os.getpid() == process:  # a child made by fork has the file open too, but does not hold the name
         with suppress(OSError):
             path.unlink()
     file.close()
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _locked(file: IO[str]) -> bool:
     """Lock a file until it is closed or the process ends; False where it is locked."""
     try:
         if os.name == "nt":

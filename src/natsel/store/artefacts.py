@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from natsel.containers import atomically, remove_leftovers
+from natsel.containers import atomically, own, remove_leftovers
 from natsel.options import warn
 
 
@@ -58,7 +58,7 @@ class Artefacts:
         elif self.look(name) != "sound":
             path = self._path(name)
             try:
-                path.parent.mkdir(exist_ok=True)
+                own(path.parent).mkdir(exist_ok=True)
                 remove_leftovers(path.parent)
                 with atomically(path) as place:
                     place.write_bytes(content)

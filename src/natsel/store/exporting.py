@@ -1,6 +1,5 @@
 """Labels as rows for people and other programs: `.csv` or `.json`."""
 
-import csv
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from natsel.store.checking import whole_until
 from natsel.store.failures import FAILURES, explaining
 from natsel.store.history import Label, Run
 from natsel.store.state import RunState
+from natsel.texts import csv_lines
 
 Row = dict[str, Any]
 COLUMNS = ("run", "id", "value", "class", "who", "at", "ask", "superseded")
@@ -60,9 +60,7 @@ def write_rows(rows: Sequence[Row], path: str | Path) -> None:
         if path.suffix == ".json":
             json.dump(rows, stream, indent=1, ensure_ascii=False, default=repr)
         else:
-            writer = csv.DictWriter(stream, list(rows[0]) if rows else COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+            stream.writelines(csv_lines(list(rows[0]) if rows else COLUMNS, rows))
 
 
 def _salvaged(path: Path) -> list[Row]:

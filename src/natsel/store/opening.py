@@ -11,10 +11,12 @@ is older than that, one of them (`sqlite_sequence`) names the last entry, and ev
 (docs/decisions/0013).
 """
 
+import os
 import sqlite3
 import time
 from pathlib import Path
 
+from natsel.containers import own
 from natsel.store import schema
 from natsel.store.checking import damage, whole_until
 from natsel.store.failures import FAILURES, damaged, explained, is_busy
@@ -56,6 +58,8 @@ def _check_place(path: Path, create: bool) -> None:
         raise ValueError(f"store: there is no journal {path}; check the name")
     if not path.parent.is_dir():
         raise ValueError(f"store: there is no folder {path.parent}; make it first")
+    for suffix in ("-journal", "-wal", "-shm"):  # SQLite would write through links there
+        own(Path(os.path.realpath(path) + suffix))
 
 
 def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
+from natsel.texts import visible
+
 Check = Callable[[Any, str], Any]
 
 
@@ -107,8 +109,8 @@ def text(value: Any, key: str) -> str:
 def folder_name(value: Any, key: str) -> str:
     """A name that can also be the name of a folder."""
     found = text(value, key)
-    if "/" in found or "\\" in found or found in (".", ".."):
-        raise ValueError(f"{key}: {found!r} reads as a path; write it without slashes")
+    if "/" in found or "\\" in found or found in (".", "..") or visible(found) != found:
+        raise ValueError(f"{key}: {found!r} reads as a path; write it without slashes and control characters")
     return found
 
 
@@ -170,6 +172,6 @@ def each(check: Check, *, at_least: int = 1) -> Check:
     return check_all
 
 
-def either(word: str, other: Check) -> Check:
+def either(word: str | None, other: Check) -> Check:
     """A certain word, which becomes None, or a value."""
     return lambda value, key: None if value == word else other(value, key)

@@ -65,7 +65,7 @@ class Contender(Table):
         'power-bald-beta-4'
         """
         readable = self.label.replace("β=", "beta-").replace("k=", "k-").lower()
-        return re.sub(r"[^a-z0-9.-]+", "-", readable)
+        return re.sub(r"[^a-z0-9.-]+|^\.+", "-", readable)
 
     def build(self) -> "Method":
         """What `ActiveLearner` takes as its method.

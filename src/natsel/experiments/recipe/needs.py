@@ -5,6 +5,7 @@ Nothing is loaded for it: files and modules are only looked for.
 
 import importlib.util
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 
 from natsel.experiments.recipe.plan import Plan
 from natsel.experiments.recipe.recipe import Recipe
@@ -99,7 +100,7 @@ def _modules(recipe: Recipe) -> list[Need]:
     if not is_import_path(kind):
         return []
     top = kind.removeprefix("python:").partition(".")[0]
-    there = importlib.util.find_spec(top) is not None  # the home of the recipe is on the path since it was read
+    there = (importlib.util.find_spec(top) or PathFinder.find_spec(top, [recipe.home or "."])) is not None
     if there and top == "sklearn":
         return []
     return [Need(f"the module {top}", "" if there else f"install it, or put it into {recipe.home or 'this folder'}")]

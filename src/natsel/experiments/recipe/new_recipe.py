@@ -8,6 +8,7 @@ Real numbers, and whole numbers of many values or below −1, are a regression. 
 """
 
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,10 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from natsel.texts import in_toml, visible
+
 _MANY = 20
 """Whole numbers of more different values than this are numbers, not classes."""
 _WORDS = 3
 """Texts of more words than this on average are sentences, not names."""
+_KEYS = {"name", "about", "k", "budget", "seeds", "methods", "initial", "candidates", "data", "model", "training"}
 
 
 @dataclass(frozen=True)
@@ -56,16 +60,16 @@ def new_recipe(
     budget = start + k * min(15, max(2, (pool // 2 - start) // k))
     per_class = bool(found.classes) and found.rarest >= 3 and found.classes <= pool // 4
     parts = [
-        f"# What natsel saw in {place.name}: {_in_words(found)}",
-        "# Every key is explained in docs/recipes.md. Run it with: natsel run " + str(file),
-        f"name = {_text(name)}",
-        f"about = {_text(f'{place.name}: does choosing labels beat drawing them at random?')}",
+        visible(f"# What natsel saw in {place.name}: {_in_words(found)}"),
+        visible(f"# Every key is explained in docs/recipes.md. Run it with: natsel run {file}"),
+        f"name = {in_toml(name)}",
+        f"about = {in_toml(f'{place.name}: does choosing labels beat drawing them at random?')}",
         "",
         f"k = {k}{' ' * (12 - len(str(k)))}# labels per round",
         f"budget = {budget}{' ' * (7 - len(str(budget)))}# labels of a run in all, with those it starts with",
         "seeds = 6           # six or more give a 95 % interval",
         "# natsel methods lists all methods; random is what the others are compared with.",
-        f"methods = [{', '.join(map(_text, _methods(found)))}]",
+        f"methods = [{', '.join(map(in_toml, _methods(found)))}]",
         f"initial = {{ {'per_class = 1' if per_class else f'count = {start}'} }}   # labels that a run starts with",
     ]
     if pool > 4000:
@@ -74,17 +78,22 @@ def new_recipe(
         parts.append("# targets = [0.8, 0.9]   # accuracies to count labels to; the highest reached if left out")
     else:
         parts.append("# targets = [1.5, 1.0]   # errors (rmse) to count labels to; what random reaches if left out")
-    parts += ["", "[data]", f"file = {_text(shown)}"]
-    parts += [f"labels = {_text(found.labels)}"] if found.labels else []
-    parts += [f"ids = {_text(found.ids)}"] if found.ids else []
+    parts += ["", "[data]", f"file = {in_toml(shown)}"]
+    parts += [f"labels = {in_toml(found.labels)}"] if found.labels else []
+    parts += [f"ids = {in_toml(found.ids)}"] if found.ids else []
     if found.left_out:
-        parts.append(f"# Columns of texts are left out: {', '.join(found.left_out)}. To use them, make a pipeline in a")
-        parts.append('# module beside this file and name it: kind = "python:my_module.make_model".')
-    parts += [f"inputs = [{', '.join(map(_text, found.inputs))}]"] if found.inputs else []
+        parts.append(visible(f"# Columns of texts are left out: {', '.join(found.left_out)}. To use them, make a"))
+        parts.append('# pipeline in a module beside this file and name it: kind = "python:my_module.make_model".')
+    parts += [f"inputs = [{', '.join(map(in_toml, found.inputs))}]"] if found.inputs else []
     parts += [] if found.classes else ["regression = true"]
     parts += ["size = [160, 160]    # height and width that pictures are brought to"] if found.kind == "folder" else []
     parts += ['test = 0.2          # the share held out to be judged by; or a file, test = "test.csv"', ""]
-    return "\n".join([*parts, *_model(found)]) + "\n"
+    text = "\n".join([*parts, *_model(found)]) + "\n"
+    read = tomllib.loads(text)  # whatever stands in a table, it must not become a key or a table of the recipe
+    meant = {"name": name, **tomllib.loads("\n".join(_model(found))), "data": {**read["data"], "file": shown}}
+    if set(read) - _KEYS or read != read | meant:
+        raise ValueError(f"data: {visible(place.name)} has names that cannot be written into a recipe; rename them")
+    return text
 
 
 def _look_at(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _Found:
@@ -227,8 +236,3 @@ def _in_words(found: _Found) -> str:
     of = f"{found.classes} classes" if found.classes else "real numbers to predict"
     where = f" in the column {found.labels!r}" if found.labels else ""
     return f"{kind}, {found.rows:,} rows with a label, {of}{where}."
-
-
-def _text(value: str) -> str:
-    """A text as TOML writes it."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'

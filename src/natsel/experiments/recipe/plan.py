@@ -149,7 +149,7 @@ def plan_from(
             if named not in (groups if of_groups else tables):
                 what = "group of a grid" if of_groups else "variant"
                 raise ValueError(f"claims: there is no {what} {named!r}; {closest(named, groups or tables)}")
-    published = {name: _published(one, f"published.{name}") for name, one in found.get("published", {}).items()}
+    published = {name: published_table(one, f"published.{name}") for name, one in found.get("published", {}).items()}
     for stranger in (name for name in published if name not in groups):
         raise ValueError(f"published: there is no group of a grid {stranger!r}; {closest(stranger, groups)}")
     kept = {name: recipe for name, recipe in recipes.items() if wanted is None or name in wanted}
@@ -228,7 +228,7 @@ def _groups(parts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {first: tuple(name for name, values in parts.items() if values[0] == first) for first in firsts}
 
 
-def _published(found: Any, where: str) -> dict[str, Any]:
+def published_table(found: Any, where: str) -> dict[str, Any]:
     """Published numbers of a group: a source, the names of errors, and one number per error for each method."""
     if not isinstance(found, Mapping):
         raise ValueError(f"{where}: expected a table of keys and values, found {found!r}")

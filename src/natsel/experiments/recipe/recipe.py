@@ -11,7 +11,7 @@ a test holds it to the tables of this file.
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -115,14 +115,6 @@ def _size(value: Any, key: str) -> tuple[int, ...]:
     return found
 
 
-def _home(value: Any, key: str) -> str:
-    """A folder, whose modules can be imported from now on."""
-    found = text(value, key)
-    if found not in sys.path and Path(found).is_dir():
-        sys.path.insert(0, found)
-    return found
-
-
 def _classes(value: Any, key: str) -> Any:
     """New classes, each a list of old ones or "rest"; or the names of the classes of a file."""
     if isinstance(value, list | tuple):
@@ -159,15 +151,7 @@ def _option(option: Option) -> Check:
     return each(least) if option.type is tuple else least if option.type is int else text
 
 
-def _plugins(value: Any, key: str) -> tuple[str, ...]:
-    """Names of modules, which are imported at once: the keys after this one may name what they bring."""
-    modules = tuple(each(text)(value, key))
-    load(*modules)
-    return modules
-
-
 def _model(value: Any, key: str) -> dict[str, Any]:
-    load_installed()
     wanted = value.get("kind") if isinstance(value, Mapping) else None
     kinds = KINDS | ({wanted: kind_called(wanted)} if isinstance(wanted, str) and is_import_path(wanted) else {})
     checks = {name: {option: _option(one) for option, one in kind.options.items()} for name, kind in kinds.items()}
@@ -289,8 +273,8 @@ class Recipe(Table):
     'bald'
     """
 
-    home: str = key(_home, default="")
-    plugins: tuple[str, ...] = key(_plugins, default=())
+    home: str = key(text, default="")
+    plugins: tuple[str, ...] = key(each(text), default=())
     name: str = key(folder_name)
     about: str = key(text, default="")
     k: int = key(whole(1), default=10, always=True)
@@ -323,6 +307,25 @@ class Recipe(Table):
         start = self.initial.value if self.initial.how == "count" else 0
         if start >= self.budget:
             raise ValueError(f"budget: {self.budget} labels are no more than the {start} it starts with; raise it")
+
+    @classmethod
+    def from_table(cls, found: Any, where: str = "", *, begun: bool = False) -> Self:
+        """From a table, which runs no code: kinds of model of plug-ins stay as they are, also if runs have `begun`."""
+        load_installed()
+        model = any_table(found, where or "recipe").get("model")
+        kind = model.get("kind") if isinstance(model, Mapping) else None
+        known = not isinstance(kind, str) or kind in (*KINDS, GIVEN) or is_import_path(kind)
+        if known or not (begun or found.get("plugins")):
+            return super().from_table(found, where)
+        return replace(super().from_table({**found, "model": {"kind": GIVEN}}, where), model=any_table(model, "model"))
+
+    def plugged_in(self) -> Self:
+        """The recipe with its plug-ins imported and its home within reach: only where the user has said to run it."""
+        home = self.home or (str(Path.cwd()) if self.model["kind"].startswith("python:") else "")
+        if home not in ("", *sys.path):
+            sys.path.append(home)  # after all others: nothing there takes their place
+        load(*self.plugins)
+        return replace(self, model=_model(self.model, "model"))
 
     def path(self, name: str) -> Path:
         """Where a file that the recipe names lies: relative to its home.

@@ -16,7 +16,7 @@ import numpy as np
 
 from natsel.beliefs.arrays import ArrayLike, Labels
 from natsel.choose import Triage, UncertaintyEvaluation
-from natsel.containers import atomically
+from natsel.containers import write_text
 from natsel.experiments.report.campaign import Campaign, read_campaign
 from natsel.experiments.report.campaign_page import campaign_page, sentence
 from natsel.experiments.report.pictures_in_array import PicturesInArray
@@ -77,8 +77,8 @@ def report(
         if not isinstance(source, Triage):
             if pictures is not None:
                 raise ValueError("pictures: this page shows what its data hold and no others; leave them out")
-            return written(page, pruning_page(source) if isinstance(source, Pruning) else uncertainty_page(source))
-        return written(page, triage_page(source, labels, _pictures_of(source, pictures)))
+            return write_text(page, pruning_page(source) if isinstance(source, Pruning) else uncertainty_page(source))
+        return write_text(page, triage_page(source, labels, _pictures_of(source, pictures)))
     if pictures is not None and not isinstance(pictures, str | Path):
         found = type(pictures).__name__
         raise ValueError(f"pictures: expected a folder of images that ids name, found {found}; name the folder")
@@ -117,14 +117,7 @@ def report_campaign(
     if folder is not None and not any(folder.file_of(id) for ask in campaign.asks for id in ask.ids):
         raise ValueError(f"pictures: no id that was asked for names an image below {pictures}; leave it out")
     place = _beside(campaign.journal, run) if page is None else Path(page)
-    return CampaignReport(written(place, campaign_page(campaign, folder)), campaign)
-
-
-def written(place: str | Path, content: str) -> Path:
-    """Write a page, all of it or nothing."""
-    with atomically(place) as draft:
-        draft.write_text(content, encoding="utf-8")
-    return Path(place)
+    return CampaignReport(write_text(place, campaign_page(campaign, folder)), campaign)
 
 
 def is_journal(path: str | Path) -> bool:

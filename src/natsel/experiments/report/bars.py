@@ -1,13 +1,13 @@
 """Bars: how often each class was picked, where the time went, and the two parts of a pick's uncertainty."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 import numpy as np
 
 from natsel.evaluation.curves import Floats
 from natsel.experiments.report.charts import ticks
 from natsel.experiments.report.method_styles import style
+from natsel.texts import escape
 
 
 def histogram(counts_C: Floats, names: Sequence[str], place: int | None, highest: float, label: str) -> str:

@@ -4,12 +4,9 @@ It is made from the journal alone, so that anybody who has the file can make it,
 Inputs are not in a journal: points are shown by their ids, and as pictures where ids are names of image files.
 """
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,6 +28,7 @@ from natsel.learning.fitted_model import VALIDATION
 from natsel.learning.run_tables import mean_gain
 from natsel.store import Ask
 from natsel.store.exporting import rows_of
+from natsel.texts import csv_lines, escape
 
 _BATCHES, _SHOWN, _PICKS, _IDS = 200, 12, 50, 200
 """Most batches in the table, batches shown pick by pick, picks shown of a batch, and ids in a list."""
@@ -444,11 +442,7 @@ def _export(campaign: Campaign) -> str:
     rows = rows_of(campaign.run, campaign.labels)
     if not rows:
         return words
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    content = text.getvalue().encode()
+    content = "".join(csv_lines(list(rows[0]), rows)).encode()
     if len(content) > _CSV:
         return words
     address = data_address("text/csv", content)

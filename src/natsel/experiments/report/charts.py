@@ -7,12 +7,12 @@ on, and a median over the rest is another median. Every chart has words for thos
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 import numpy as np
 
 from natsel.evaluation.curves import Bands, Run
 from natsel.experiments.report.method_styles import marker, short, style
+from natsel.texts import escape
 
 Format = Callable[[float], str]
 _STRIPS = 40

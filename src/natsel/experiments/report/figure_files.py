@@ -7,11 +7,9 @@
 Files are called `curves-accuracy.svg`, `labels-saved.svg` …, with the name of the variant before it where it has one.
 """
 
-import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from natsel.experiments.report.method_styles import marker, style
 from natsel.experiments.report.sections import axes_of, lines_of, places_of
 from natsel.experiments.results.experiment import Experiment
 from natsel.experiments.results.summary import Row, labels, level, share, table
+from natsel.texts import csv_lines, escape
 
 FORMATS = ("svg", "pdf", "csv")
 _LIGHT = re.compile(r"--([\w-]+):\s*(#[0-9a-f]+)")
@@ -84,7 +83,7 @@ def curves_csv(experiment: Experiment) -> str:
     """Every curve in numbers: a row for each metric, method and number of labels, with a column for each seed."""
     seeds = sorted({run.seed for run in experiment.curves})
     head = ["metric", "method", "labels", "runs", "lower quartile", "median", "upper quartile"]
-    rows: list[list[Any]] = [[*head, *(f"seed {seed}" for seed in seeds)]]
+    rows: list[list[Any]] = []
     for metric in _metrics(experiment):
         for method in experiment.methods:
             measured = [run for run in experiment.of(method) if metric in run.metrics]
@@ -94,13 +93,13 @@ def curves_csv(experiment: Experiment) -> str:
             for size, *values in zip(*(column.tolist() for column in columns), strict=True):
                 own = [runs.get(seed, {}).get(int(size), "") for seed in seeds]
                 rows.append([metric, method, int(size), *values, *("" if one != one else one for one in own)])
-    return _csv(rows)
+    return "".join(csv_lines([*head, *(f"seed {seed}" for seed in seeds)], rows))
 
 
 def labels_csv(experiment: Experiment) -> str:
     """Labels needed and saved in numbers: a row for each method and target; an empty cell is not known."""
     head = ["method", experiment.metric, "lower quartile", "median", "upper quartile", "more than", "runs", "reached"]
-    rows: list[list[Any]] = [[*head, "saved from", "saved to", "interval from", "interval to"]]
+    rows: list[list[Any]] = []
     for row in table(experiment):
         needed = [part.low if part.exact else "" for part in row.needed]
         more = "" if row.needed[1].exact else row.needed[1].low
@@ -108,7 +107,7 @@ def labels_csv(experiment: Experiment) -> str:
         ends = [end for span in spans for end in (("", "") if span is None else (span.low, span.high))]
         known = ["" if isinstance(end, float) and not np.isfinite(end) else end for end in ends]
         rows.append([row.method, row.target, *needed, more, row.runs, row.reached, *known])
-    return _csv(rows)
+    return "".join(csv_lines([*head, "saved from", "saved to", "interval from", "interval to"], rows))
 
 
 def _figures(experiment: Experiment, kind: str) -> dict[str, bytes]:
@@ -260,9 +259,3 @@ def _range(rows: Sequence[Row]) -> tuple[float, float]:
 
 def _signed(value: float) -> str:
     return f"{value:g}".replace("-", "−")
-
-
-def _csv(rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()

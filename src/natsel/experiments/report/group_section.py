@@ -4,7 +4,6 @@ What is computed stands in `natsel.experiments.results.log_errors`.
 """
 
 from collections.abc import Mapping
-from html import escape
 
 from natsel.evaluation.curves import bands
 from natsel.experiments.report.charts import Axes, Line, chart
@@ -13,6 +12,7 @@ from natsel.experiments.report.page import table
 from natsel.experiments.report.sections import Places
 from natsel.experiments.results.experiment import BASELINE, Experiment
 from natsel.experiments.results.log_errors import Entry, Group, curve_over_sets, interval, signed
+from natsel.texts import escape
 
 
 def group_section(group: Group, experiments: Mapping[str, Experiment], places: Places) -> str:

@@ -1,20 +1,21 @@
 """The page around a report: one file that asks no host for anything, runs no script and suits light, dark and print."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib import resources
 from typing import Any
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+from natsel.texts import escape
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def page(title: str, header: str, sections: Sequence[tuple[str, str, str]], places: Sequence[int | None]) -> str:
     """A whole HTML page of sections, each (anchor, heading, content); `places` are the methods readers may hide."""
     sheet = resources.files("natsel.experiments.report").joinpath("report.css").read_text(encoding="utf-8")
-    links = "".join(f'<a href="#{anchor}">{escape(heading)}</a>' for anchor, heading, _ in sections)
+    sections = [(escape(anchor), escape(heading), body) for anchor, heading, body in sections]
+    links = "".join(f'<a href="#{anchor}">{heading}</a>' for anchor, heading, _ in sections)
     content = "".join(
-        f'<section id="{anchor}" aria-labelledby="{anchor}-head"><h2 id="{anchor}-head">{escape(heading)}</h2>'
-        f"{body}</section>"
+        f'<section id="{anchor}" aria-labelledby="{anchor}-head"><h2 id="{anchor}-head">{heading}</h2>{body}</section>'
         for anchor, heading, body in sections
     )
     return (

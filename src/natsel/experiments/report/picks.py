@@ -6,7 +6,6 @@ A bar shows the two parts of a pick's uncertainty when it was picked: what a lab
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from natsel.experiments.report.bars import legend_of_bars, split
 from natsel.experiments.report.method_styles import key, style
 from natsel.experiments.report.png import data_address, png, shrunk
 from natsel.experiments.results.experiment import Batch, Curve, Experiment
+from natsel.texts import escape
 
 _PICTURES = 300_000
 """Bytes of pictures in one page, before encoding."""

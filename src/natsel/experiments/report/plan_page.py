@@ -1,8 +1,8 @@
 """The page of a plan: its claims, the curves of every variant and the way to the report of each, or its study."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from natsel.experiments.report import sections
 from natsel.experiments.report.group_section import group_section
@@ -12,6 +12,7 @@ from natsel.experiments.results.claims import Verdicts, counted
 from natsel.experiments.results.experiment import Experiment
 from natsel.experiments.results.log_errors import Group
 from natsel.experiments.results.summary import headline
+from natsel.texts import escape
 
 Section = tuple[str, str, str]
 """Anchor, heading, content."""
@@ -30,13 +31,13 @@ def plan_page(
         f'<dl class="facts"><div><dt>variants</dt><dd>{len(experiments)}</dd></div>'
         f"<div><dt>methods</dt><dd>{len(methods)}</dd></div></dl>"
     )
-    parts = [(f"group-{one.name}", f"All of {one.name}", group_section(one, experiments, places)) for one in groups]
-    for name, experiment in experiments.items():
+    parts = [(f"group-{n}", f"All of {g.name}", group_section(g, experiments, places)) for n, g in enumerate(groups)]
+    for number, (name, experiment) in enumerate(experiments.items()):
         own = {method: places[method] for method in methods if method in experiment.methods}
-        link = f'<a href="{escape(name)}/report.html">The whole report of {escape(name)}</a>'
+        link = f'<a href="{quote(name, safe="")}/report.html">The whole report of {escape(name)}</a>'
         words = f"<p>{escape(headline(experiment))} {link}</p>{notes(experiment)}"
         drawn = [sections.main_chart(experiment, own, metric) for metric in (experiment.metric, "junk")]
-        parts.append((name, f"Variant {name}", words + "".join(drawn)))
+        parts.append((f"variant-{number}", f"Variant {name}", words + "".join(drawn)))
     return _page(
         document, facts, verdicts, [*parts, ("protocol", "Protocol", _command(document))], list(places.values())
     )
@@ -60,7 +61,7 @@ def _page(
     headline_of_all = f'<p class="headline">{escape(counted(verdicts))}</p>' if verdicts else ""
     header = (
         f'<p class="eyebrow">natsel report</p><h1>{escape(str(document["name"]))}</h1>{headline_of_all}'
-        f'<p class="about">{escape(str(document.get("about", "")))}</p>{facts}'
+        f'<p class="about">{escape(document.get("about") or "")}</p>{facts}'
     )
     shown = [part for part in (("claims", "Claims", sections.claims(verdicts)), *parts) if part[2]]
     return page(f"{document['name']} – natsel report", header, shown, places)

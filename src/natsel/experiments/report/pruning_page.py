@@ -2,7 +2,6 @@
 are pictures.
 """
 
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from natsel.experiments.report.pictures_in_array import PicturesInArray
 from natsel.experiments.report.score_charts import histogram_of
 from natsel.ids import as_ids, keys_of
 from natsel.sampling import Pruning
+from natsel.texts import escape
 
 _SHOWN = 60
 """Most examples of a list."""

@@ -6,7 +6,6 @@ needed, what was picked, how evenly over classes, where the time went, and the p
 
 import json
 from collections import Counter
-from html import escape
 from typing import Any
 
 from natsel.experiments.report import sections
@@ -15,6 +14,7 @@ from natsel.experiments.report.picks import picks
 from natsel.experiments.report.png import data_address
 from natsel.experiments.results.experiment import BASELINE, Experiment
 from natsel.experiments.results.summary import headline
+from natsel.texts import escape
 
 _NUMBERS = 400_000
 """Most bytes of numbers that a page carries; details of picks are left out where there are more."""

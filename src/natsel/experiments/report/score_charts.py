@@ -6,7 +6,6 @@ that decides; points beyond are drawn on the edge.
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from natsel.evaluation import Reliability
 from natsel.evaluation.curves import Bands, Floats
 from natsel.experiments.report.charts import Axes, Frame, Line, drawing, drawn_axes
 from natsel.experiments.report.method_styles import key, marker, style
+from natsel.texts import escape
 
 Numbers = Floats | Sequence[float] | Sequence[int]
 

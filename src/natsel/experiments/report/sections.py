@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from html import escape
 from itertools import chain
 
 import numpy as np
@@ -16,6 +15,7 @@ from natsel.experiments.report.page import table
 from natsel.experiments.results import summary
 from natsel.experiments.results.claims import Verdicts, counted
 from natsel.experiments.results.experiment import BASELINE, Curve, Experiment, is_share
+from natsel.texts import escape
 
 Places = dict[str, int | None]
 """Each method's place, which decides its colour and shape; None for the baseline."""

@@ -4,7 +4,6 @@ The curves show the error among the predictions that are accepted as a limit fal
 pictures, the most unfamiliar and the most ambiguous inputs are shown.
 """
 
-from html import escape
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import page, table
 from natsel.experiments.report.score_charts import histogram_of, scatter
 from natsel.ids import Key, keys_of
+from natsel.texts import escape
 
 _SHOWN = 24
 """Most points shown of a kind."""

@@ -1,11 +1,10 @@
 """The page about how good a model's uncertainty is: metrics, reliability, the error of what is kept, detection."""
 
-from html import escape
-
 from natsel.choose.uncertainty_evaluation import MEANING, UncertaintyEvaluation
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import page, table
 from natsel.experiments.report.score_charts import reliability_chart
+from natsel.texts import escape
 
 
 def uncertainty_page(found: UncertaintyEvaluation, title: str = "Predictions") -> str:

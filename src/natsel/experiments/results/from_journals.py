@@ -15,7 +15,7 @@ from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import judged
 from natsel.experiments.results.experiment import Batch, Curve, Experiment, Thumbnail
-from natsel.experiments.running.data_source import Given, load_data
+from natsel.experiments.running.data_source import Given, fingerprints, load_data
 from natsel.experiments.running.folder import journal_path, read_document, read_object, read_outcome
 from natsel.store import Ask, Journal, Round
 
@@ -27,7 +27,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
     """
     folder = Path(folder)
     document = read_document(folder)
-    recipe = Recipe.from_table(document["recipe"])
+    recipe: Recipe = document["recipe"]
     data = _data(folder)
     found = {
         (contender, seed): journal_path(folder, contender.slug, seed)
@@ -39,7 +39,8 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
     curves = [curve for curve in curves if curve.sizes]
     if not curves:
         raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
-    pictures, note = _thumbnails(recipe, curves, given) if thumbnails else ({}, "")
+    old = document.get("fingerprints", {})
+    pictures, note = _thumbnails(recipe, curves, given, old) if thumbnails else ({}, "")
     last = document["runs"][-1] if document.get("runs") else {}
     experiment = Experiment(
         name=recipe.name,
@@ -114,13 +115,15 @@ def _batch(ask: Ask, values: Mapping[int | str, int | float]) -> Batch:
     )
 
 
-def _thumbnails(recipe: Recipe, curves: list[Curve], given: Given | None) -> tuple[dict[Any, Thumbnail], str]:
-    """Pictures or texts of what was picked; ids of copies lead back to the row they were made from."""
+def _thumbnails(recipe: Recipe, curves: list[Curve], given: Given | None, old: Any) -> tuple[dict[Any, Thumbnail], str]:
+    """Pictures or texts of what was picked, if files have `old` fingerprints; ids of copies lead back to their row."""
     from natsel.experiments.running.build import copies_apart, ids_of
 
     try:
+        if fingerprints(recipe) != old:
+            raise ValueError(f"{recipe.data.name} has changed since the runs were made")
         data = load_data(recipe, given)
-    except ValueError as absent:
+    except (ValueError, OSError) as absent:
         return {}, f"What was picked is shown by its id, because the data are not at hand ({absent})."
     if data.kind == "table":
         return {}, ""
@@ -177,7 +180,7 @@ def _failed(folder: Path, recipe: Recipe) -> list[str]:
         for seed in recipe.seeds:
             outcome = read_outcome(folder, contender.slug, seed)
             if "error" in outcome:
-                first = str(outcome["error"]).strip().splitlines()[0]
+                first = next(iter(str(outcome["error"]).strip().splitlines()), "")
                 notes.append(f"{contender.label} with seed {seed} failed: {first}")
             elif not journal_path(folder, contender.slug, seed).is_file():
                 waiting += 1

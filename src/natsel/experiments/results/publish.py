@@ -5,17 +5,18 @@ folder/claims.json                   every claim with its verdict and evidence
 folder/<variant>/experiment.json     the numbers of one experiment; beside it its own page and claims
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from natsel.containers import atomically
+from natsel.containers import own, readable, write_text
 from natsel.evaluation import Known
 from natsel.experiments.report.plan_page import plan_page, study_page
 from natsel.experiments.report.report import report
-from natsel.experiments.results.claims import Claim, Verdicts, counted, judged_across
+from natsel.experiments.results.claims import Verdicts, counted, judged_across
 from natsel.experiments.results.experiment import Experiment
 from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.log_errors import Group, group_of
@@ -23,6 +24,7 @@ from natsel.experiments.results.summary import Row, headline, table
 from natsel.experiments.running.data_source import Given
 from natsel.experiments.running.folder import read_plan, write_json
 from natsel.experiments.studies import STUDIES
+from natsel.texts import escape
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def publish(
     variants, refusals = {}, []
     for name in document["variants"]:
         try:
-            place = folder / name / "report.html" if name else page
+            place = own(folder / name) / "report.html" if name else page
             variants[name] = _publish_experiment(folder / name, place, (given or {}).get(name))
         except ValueError as reason:  # a variant may not be measured yet
             refusals.append(reason)
@@ -72,7 +74,7 @@ def publish(
         return variants[""]
     experiments = {name: one.experiment for name, one in variants.items() if one.experiment is not None}
     of_grid: dict[str, Any] = document.get("groups", {})
-    across = judged_across([Claim.from_table(one) for one in document.get("claims", ())], experiments, of_grid)
+    across = judged_across(document.get("claims", ()), experiments, of_grid)
     found = (
         group_of(
             name,
@@ -82,9 +84,9 @@ def publish(
         for name, names in of_grid.items()
     )
     groups = [one for one in found if one is not None]
-    own = [{**claim, "where": name} for name, one in variants.items() for claim in one.claims]
-    verdicts = [*(one.as_dict() for one in across), *own]
-    _write(page, plan_page(document, experiments, verdicts, groups))
+    each = [{**claim, "where": name} for name, one in variants.items() for claim in one.claims]
+    verdicts = [*(one.as_dict() for one in across), *each]
+    write_text(page, plan_page(document, experiments, verdicts, groups))
     write_json(folder / "claims.json", verdicts)
     sentence = counted(verdicts) if verdicts else "\n".join(f"{name}: {one.sentence}" for name, one in variants.items())
     return Published(document["name"], page, sentence, verdicts, variants=variants, groups=groups)
@@ -92,7 +94,7 @@ def publish(
 
 def _publish_experiment(folder: Path, page: Path, given: Given | None) -> Published:
     experiment = read_experiment(folder, given=given)
-    _write(page, report(experiment))
+    write_text(page, report(experiment))
     write_json(folder / "experiment.json", experiment.numbers())
     if experiment.claims:
         write_json(folder / "claims.json", experiment.numbers()["claims"])
@@ -104,15 +106,13 @@ def _publish_study(document: dict[str, Any], folder: Path, page: Path) -> Publis
     if not findings:
         raise ValueError(f"folder: the study in {folder} has found nothing yet; natsel run goes on with it")
     study = STUDIES[document["study"]]
-    verdicts = [one.as_dict() for one in study.part("claims")(findings)]
-    _write(page, study_page(document, study.part("sections")(findings), verdicts))
+    with readable(folder / "study.json"):  # findings of another form make the parts of a study fail in any way
+        shown = json.loads(escape(json.dumps(findings), quote=False))
+        verdicts = [one.as_dict() for one in study.part("claims")(findings)]
+        content = study_page(document, study.part("sections")(shown), verdicts)
+    write_text(page, content)
     write_json(folder / "claims.json", verdicts)
     return Published(document["name"], page, counted(verdicts), verdicts, findings=findings)
-
-
-def _write(page: Path, content: str) -> None:
-    with atomically(page) as place:
-        place.write_text(content, encoding="utf-8")
 
 
 def _numbers(experiment: Experiment) -> dict[str, Any]:

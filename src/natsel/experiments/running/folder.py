@@ -11,16 +11,37 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from natsel.containers import atomically
+from natsel.containers import appending, own, write_text
+from natsel.experiments.recipe.checks import Check, any_table, each, either, flag, folder_name, one_of, table, text
+from natsel.experiments.recipe.plan import published_table
 from natsel.experiments.recipe.recipe import Recipe
+from natsel.experiments.results.claims import Claim
 from natsel.experiments.running.data_source import data_files, fingerprints
+from natsel.experiments.studies import STUDIES
 from natsel.provenance import versions
 
 _FREE = ("home", "name", "about", "methods", "seeds", "metric", "targets", "budget", "device", "claims")
 _PATHS = ("file", "test", "labels", "ids")
+
+
+def _table_of(check: Check) -> Check:
+    return lambda value, key: {name: check(one, f"{key}.{name}") for name, one in any_table(value, key).items()}
+
+
+_RUN: dict[str, Check] = {"command": each(text, at_least=0), "versions": any_table, "device": either(None, text)}
+_DOCUMENT: dict[str, Check] = {
+    "recipe": partial(Recipe.from_table, begun=True),
+    "fingerprints": _table_of(text),
+    "runs": each(lambda value, key: table({"started": text, **_RUN}, value, key), at_least=0),
+}
+_PLAN = {**_RUN, "name": text, "about": either("", text), "full": flag, "variants": each(folder_name)}
+_PLAN |= {"claims": each(Claim.from_table, at_least=0), "published": _table_of(published_table)}
+_PLAN |= {"groups": _table_of(each(folder_name)), "study": one_of(*STUDIES), "settings": any_table}
+_PLAN |= {"findings": either(None, any_table)}
 
 
 @dataclass(frozen=True)
@@ -38,7 +59,7 @@ class Job:
 
 def journal_path(folder: Path, slug: str, seed: int) -> Path:
     """Where the journal of a job lies."""
-    return folder / slug / f"seed-{seed}.db"
+    return own(own(folder / slug) / f"seed-{seed}.db")
 
 
 def write_outcome(folder: Path, job: Job, outcome: Mapping[str, Any]) -> None:
@@ -59,18 +80,18 @@ def finished(folder: Path, job: Job, budget: int) -> bool:
     return bool(read_outcome(folder, job.slug, job.seed).get("budget", 0) >= budget)
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; anything else is refused in a sentence that names the file."""
+def read_object(path: Path, schema: Mapping[str, Check] | None = None, *needed: str) -> dict[str, Any]:
+    """The JSON object in a file, as a schema has it; anything else is refused in a sentence that names the file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError(f"it holds {json.dumps(found)[:40]} and no object")
+        return found if schema is None else table(schema, found, "", needed)
     except ValueError as reason:  # of the text, its encoding or what it says
         raise ValueError(
             f"folder: {path} cannot be read ({reason}); remove that file, which natsel run makes again, or take it from"
             " a backup"
         ) from None
-    return found
 
 
 def read_document(folder: Path) -> dict[str, Any]:
@@ -82,9 +103,8 @@ def read_document(folder: Path) -> dict[str, Any]:
             " or the journal of a learner"
         )
     try:
-        document = dict(json.loads(path.read_text(encoding="utf-8")))
-        Recipe.from_table(document["recipe"])
-    except (ValueError, TypeError, KeyError) as reason:
+        document = table(_DOCUMENT, json.loads(path.read_text(encoding="utf-8")), "", ("recipe",))
+    except ValueError as reason:
         raise ValueError(
             f"folder: {path} is no recipe of natsel ({reason});"
             " take another folder, or throw the old runs away with natsel run --fresh"
@@ -94,9 +114,9 @@ def read_document(folder: Path) -> dict[str, Any]:
 
 def read_plan(folder: Path) -> dict[str, Any]:
     """What `plan.json` or `study.json` holds; a folder without them is that of one variant without a name."""
-    for path in (folder / "plan.json", folder / "study.json"):
-        if path.is_file():
-            return read_object(path)
+    for name, needed in (("plan", "variants"), ("study", "study")):
+        if (path := folder / f"{name}.json").is_file():
+            return read_object(path, _PLAN, "name", needed)
     return {"variants": [""]}
 
 
@@ -105,7 +125,7 @@ def with_earlier_runs(folder: Path, recipe: Recipe) -> Recipe:
     if not _begun(folder):  # what was written down before any run began binds nobody
         return recipe
     document = read_document(folder)
-    before = Recipe.from_table(document["recipe"])
+    before = document["recipe"]
     _refuse_other_files(folder, recipe, document.get("fingerprints", {}))
     new, old = (_without_paths(one) for one in (recipe, before))
     for key in sorted((set(new) | set(old)) - set(_FREE)):
@@ -150,7 +170,7 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    with (folder / ".lock").open("w") as file:
+    with appending(folder / ".lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -160,8 +180,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and machines, all or nothing."""
-    with atomically(path) as place:
-        place.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def _refuse_other_files(folder: Path, recipe: Recipe, then: Mapping[str, str]) -> None:
@@ -203,10 +222,10 @@ def _begun(folder: Path) -> bool:
 
 def _clear(folder: Path) -> None:
     """Remove what an experiment left, and nothing else; the processes' logs stay."""
-    for path in list(folder.glob("*/seed-*")):
+    for path in [path for path in folder.glob("*/seed-*") if not path.parent.is_symlink()]:
         if not re.match(r"seed-\d+\.", path.name):
             continue
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()

@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any
 
 from natsel.experiments.recipe.checks import closest
 from natsel.experiments.recipe.contenders import Contender
@@ -96,7 +96,7 @@ class Runner:
             return learner.run(stop=Queries(budget)) if in_queries else learner.run(budget)
 
 
-def do_job(runner: Runner, job: Job, budget: int, emit: Emit, log: TextIO | None = None) -> None:
+def do_job(runner: Runner, job: Job, budget: int, emit: Emit, log: IO[str] | None = None) -> None:
     """Do a job and write down how it ended; events say how it goes, the last of them is `done` or `failed`.
 
     What led to a failure goes to `log` (None: stderr).

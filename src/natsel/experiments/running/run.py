@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from natsel.containers import own
 from natsel.experiments.recipe.plan import Plan
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.data_source import Given
@@ -79,7 +80,7 @@ def run_plan(
     outcomes = {}
     with ExitStack() as locks:
         for place in dict.fromkeys([folder, *(folder / name for name in plan.recipes)]):
-            locks.enter_context(locked(place))
+            locks.enter_context(locked(place if place == folder else own(place)))
         if "" in plan.recipes and "name" in read_plan(folder):
             raise ValueError(f"folder: {folder} holds variants of a recipe, or a study; take another folder")
         if len(plan.recipes) > 1 and not given:  # a variant alone, or data that all share, is refused before a job
@@ -116,6 +117,7 @@ def run_recipe(
     """
     if not fresh:
         with_earlier_runs(folder, recipe)  # refuses a folder of another recipe
+    recipe = recipe.plugged_in()
     jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
     skipped = [job for job in jobs if not fresh and finished(folder, job, recipe.budget)]
     for job in skipped:

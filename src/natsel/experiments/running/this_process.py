@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from natsel.containers import appending, own
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.data_source import Given
 from natsel.experiments.running.folder import Job
@@ -45,7 +46,7 @@ class ThisProcess:
         runner = Runner(self.recipe, self.folder, self.device, self.given)
         data = runner.described()
         self.begin(data)
-        (self.folder / "logs").mkdir(exist_ok=True)
+        own(self.folder / "logs").mkdir(exist_ok=True)
         report({"event": "ready", "data": data, **self.jobs[0].named()})
         for job in self.jobs:
 
@@ -59,7 +60,7 @@ class ThisProcess:
                     raise _TimeIsUp
 
             try:
-                with (self.folder / "logs" / "this-process.log").open("a", encoding="utf-8") as log:
+                with appending(self.folder / "logs" / "this-process.log") as log:
                     do_job(runner, job, self.recipe.budget, emit, log)
             except _TimeIsUp:
                 break

@@ -36,7 +36,7 @@ def main(folder: Path, device: str | None = None) -> None:
     # Networks are trained and asked in TF32 where there is such a thing; what is computed from their answers is not.
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
-        runner = Runner(Recipe.from_table(jobs.get()), folder, device)
+        runner = Runner(Recipe.from_table(jobs.get()).plugged_in(), folder, device)
     except (ValueError, ImportError) as refusal:  # the recipe asks for what cannot be had: no job could run
         traceback.print_exc()
         emit({"event": "refused", "error": " ".join(str(refusal).split())})

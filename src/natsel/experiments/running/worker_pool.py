@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from natsel import threads
+from natsel.containers import appending, own
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.folder import Job, write_outcome
 
@@ -38,7 +39,7 @@ class WorkerPool:
         self.folder, self.recipe, self.device, self.processes = folder, recipe, device, processes
         self.begin, self.begun = begin, False
         self.idle = threads.idle_cores()  # before these processes make work themselves
-        (folder / "logs").mkdir(exist_ok=True)
+        own(folder / "logs").mkdir(exist_ok=True)
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             self.jobs.put(job)
@@ -148,8 +149,8 @@ class WorkerPool:
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
             **threads.settings(self.processes, idle=self.idle),
         }
-        command = [sys.executable, "-m", "natsel.experiments.running.worker", str(self.folder)]
-        with self._log(slot).open("a", encoding="utf-8") as log:
+        command = [sys.executable, "-P", "-m", "natsel.experiments.running.worker", str(self.folder)]
+        with appending(self._log(slot)) as log:
             return subprocess.Popen(
                 command + ([self.device] if self.device else []),
                 stdin=subprocess.PIPE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.containers import atomically
+from natsel.containers import atomically, own
 from natsel.experiments.running.folder import read_object, write_json
 
 Array = np.ndarray[Any, Any]
@@ -25,7 +25,7 @@ class Units:
     """
 
     def __init__(self, folder: Path, fresh: bool = False) -> None:
-        self.folder = folder / "units"
+        self.folder = own(folder / "units")
         self.folder.mkdir(parents=True, exist_ok=True)
         if fresh:
             for path in (*self.folder.glob("*.json"), *self.folder.glob("*.npz")):

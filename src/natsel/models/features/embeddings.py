@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.containers import atomically, read_npy
+from natsel.containers import appending, atomically, read_npy
 from natsel.data.contents import encoded_rows, kind_of
 from natsel.data.folders import cache_folder
 from natsel.data.frames import FrameRows, by_position
@@ -204,6 +204,6 @@ def _locked(folder: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    with (folder / "lock").open("w") as file:
+    with appending(folder / "lock") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
