@@ -8,6 +8,7 @@ The members of a committee are fixed functions, so their draws are consistent by
 classes by position in the committee's own list; `classes` undoes that.
 """
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,18 @@ from sklearn.utils import check_array
 from natsel.data.frames import FrameRows, is_frame
 
 Array = np.ndarray[Any, Any]
+
+# Regressors that follow their labels, the parameters by which they may cease to, and values of those that are no harm.
+_FOLLOWING = re.compile(
+    "(sklearn|lightgbm|xgboost|catboost)[.].*[.]((Decision|Extra)Tree|(RandomForest|ExtraTrees|AdaBoost|KNeighbors"
+    "|(Hist)?GradientBoosting|LGBM|XGB|CatBoost)Regressor|LinearRegression|Ridge(CV)?)"
+)
+_OF_LABELS = (
+    *("loss", "criterion", "objective", "loss_function", "init", "estimator", "base_score", "scoring", "fit_intercept"),
+    *("min_impurity_decrease", "ccp_alpha", "gamma", "reg_alpha", "lambda_l1", "min_split_gain", "max_delta_step"),
+    *("langevin", "posterior_sampling", "eval_metric"),
+)
+_HARMLESS = ("absolute_error", "friedman_mse", "huber", "quantile", None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +165,31 @@ def classifies(estimator: Any) -> bool:
 def regresses(estimator: Any) -> bool:
     """Whether an estimator says that it predicts real numbers."""
     return _is(sklearn.base.is_regressor, estimator, "regressor")
+
+
+def follows_labels(estimator: Any) -> bool:
+    """Whether predictions are shifted and scaled as the labels are, by the definition of what the estimator computes.
+
+    >>> from sklearn.linear_model import Lasso, Ridge
+    >>> [follows_labels(one) for one in (BaggingRegressor(), Ridge(), Ridge(fit_intercept=False), Lasso())]
+    [True, True, False, False]
+    """
+    kind, own = type(estimator), estimator.get_params(deep=False)
+    if isinstance(estimator, Pipeline):  # a step before the last may hold an estimator, and select columns by it
+        inner = [getattr(step, "estimator", None) for _, step in estimator.steps[:-1]] + [estimator.steps[-1][1]]
+    elif isinstance(estimator, VotingRegressor):
+        inner = [one for _, one in estimator.estimators if one != "drop"]
+    elif isinstance(estimator, BaseSearchCV | BaggingRegressor):
+        tried = repr((own.get("param_grid"), own.get("param_distributions")))
+        if own.get("scoring") is not None or any(name in tried for name in _OF_LABELS):
+            return False
+        inner = [own["estimator"]]
+    else:
+        if not _FOLLOWING.fullmatch(f"{kind.__module__}.{kind.__qualname__}"):
+            return False
+        usual = kind().get_params(deep=False)
+        return all(own.get(name) in (usual.get(name), *_HARMLESS) for name in _OF_LABELS)
+    return all(one is None or follows_labels(one) for one in inner)
 
 
 def _is(says: Callable[[Any], bool], estimator: Any, kind: str) -> bool:

@@ -158,7 +158,9 @@ class Numbers(LearnableOutputs):
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
         if outputs_N_K_C.shape[2] != 1:
             return super().belief(outputs_N_K_C)
-        mean_N_K = outputs_N_K_C[..., 0].double() * self.scale + self.mean  # beside a large mean float32 has no digits left
+        mean_N_K = (
+            outputs_N_K_C[..., 0].double() * self.scale + self.mean
+        )  # beside a large mean float32 has no digits left
         return GaussianSamples._own(mean_N_K, torch.full_like(mean_N_K, self.noise), draws_id=draws_id)
 
     def curvature(self, logits_n_C: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
     y = φ(x)·w + ε,   w ~ N(0, prior I),   ε ~ N(0, noise)
     w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   mean = φ(x)·m,   features = φ(x) A
 
-Where the evidence chooses the prior and there is an intercept, y is what labels are above their mean, so that a shift of
-all labels is no part of the prior.
+Where the evidence chooses the prior and there is an intercept, y is what labels are above their mean: no prior has to
+make room for a shift of all labels.
+
 The features are the same functions of x in every call, so that beliefs about pool and targets combine. Everything is
 exact: EIG, EPIG and JEPIG read from the belief are those of the model.
 docs/theory/epig-jepig.md, 6 and 9; MacKay 1992.
@@ -31,8 +32,8 @@ class BayesianLinear:
     """Linear regression that knows its posterior.
 
     `prior` is the variance of each weight before any label, `noise` that of labels, in the units of the labels; where
-    one is None, both are chosen by evidence at every fit, whatever the units. `basis` maps rows of inputs to rows of features, such as polynomials; a constant feature
-    is added with `intercept`.
+    one is None, both are chosen by evidence at every fit. `basis` maps rows of inputs to rows of features, such as
+    polynomials; a constant feature is added with `intercept`.
 
     >>> labelled = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([0.1, 1.1, 1.9]))
     >>> model = BayesianLinear(prior=10.0, noise=0.01).fit(labelled)
