@@ -30,6 +30,10 @@ from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
 _TOLERANCE = 1e-9
+_NO_KERNEL = (
+    "estimator: its kernel gives no covariances of these inputs ({}), as ExpSineSquared does of several columns; take"
+    " another, or raise alpha"
+)
 
 
 def is_gaussian_process(estimator: Any) -> bool:
@@ -96,7 +100,10 @@ class GaussianProcess(JointProcess):
                     f"labels: a Gaussian process classifier needs examples of two classes, found {found};"
                     " natsel.models.ProbitGP copes with one, natsel.models.Sklearn(estimator, members=20) with many"
                 )
-        estimator.fit(rows_N, labels_N)
+        try:
+            estimator.fit(rows_N, labels_N)
+        except np.linalg.LinAlgError as reason:
+            raise ValueError(_NO_KERNEL.format("their matrix is not positive definite")) from reason
         self.fitted = estimator
         self._columns, self._seed = rows_N.shape[1], seed
         self._posterior = (_Regression if self.regression else _Laplace)(estimator, self.noise)
@@ -119,6 +126,9 @@ class GaussianProcess(JointProcess):
         noise_N = posterior.noise(rows_N)
         tolerance = _TOLERANCE * float(noise_N.min()) if len(rows_N) else 0.0
         features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
+        prior_N = posterior.scale**2 * posterior.kernel.diag(posterior.prepare(rows_N)) if len(rows_N) else np.ones(0)
+        if bool((features_N_D.square().sum(1).numpy() - variance_N.numpy() > 1e-3 * prior_N).any()):  # no rounding
+            raise ValueError(_NO_KERNEL.format("of some, features hold more variance than there is"))
         draws_id = self._draws_id(rows_N)
         if self.regression:
             return GaussianFeatures._own(features_N_D, noise_N, draws_id, mean=mean_N)
