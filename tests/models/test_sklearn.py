@@ -309,8 +309,7 @@ def test_regressors_give_means_and_a_noise_that_fits(name):
     model = Sklearn(estimator).fit(sugar(), seed=2)
     belief = model.believe(SUGAR.data[200:])
     assert belief.mean_N_K.shape == (242, draws)
-    place, spread = model._units  # which the estimator was fitted without
-    own = model._fit_one(sugar().inputs, sugar().labels, 2).predict(SUGAR.data[200:]) * spread + place
+    own = model._fit_one(sugar().inputs, sugar().labels, 2).predict(SUGAR.data[200:])
     np.testing.assert_allclose(belief.mean_N_K @ belief.log_weights_K.exp(), own, rtol=1e-6)
     errors = SUGAR.target[200:] - own
     total = float(belief.variance_N_K.mean()) + float(belief.mean_N_K.var(1, correction=0).mean())

@@ -80,7 +80,7 @@ def place_and_spread(labels_N: Array) -> tuple[float, float]:
     ((2000000000.0, 1000000000.0), 1.0)
     """
     place, spread = float(labels_N.mean()), float(labels_N.std())
-    return place, spread if spread > ROUNDING * abs(place) else 1.0
+    return place, (spread if spread > ROUNDING * abs(place) else 1.0)
 
 
 def reads_numbers(model: Any, inputs: Rows, words: Sequence[str] = ("text", "category"), *, gaps: bool = True) -> None:

@@ -4,8 +4,7 @@
                 = ln p(D | w*) − ½ λ ‖w*‖² − ½ Σ_i ln(1 + s_i/λ)              s: eigenvalues of F, zeros may be left out
     best λ:       λ ‖w*‖² = Σ_i s_i/(s_i + λ)                               the number of weights that data decide
 
-The left side grows with λ and the right side falls: there is one solution, below √Σ_i s_i / ‖w*‖, and no search can
-miss it. In labels s times as large it is s² times as small.
+The left side grows with λ and the right side falls: there is one solution, below √Σ_i s_i / ‖w*‖, in any units.
 docs/theory/weight-space.md, 7.1.
 """
 
@@ -39,8 +38,7 @@ def log_evidence(log_likelihood: float, squared_norm: float, eigenvalues_r: Any,
 def evidence_precision(eigenvalues_r: Any, squared_norm: float) -> float:
     """The prior precision under which the labels are likeliest.
 
-    Without curvature, or without weights, there is no best one: it is then one of `LIMITS`. It is at least large enough
-    that F + λ I can be factorised in float64.
+    Without curvature or weights it is one of `LIMITS`, and never so small that F + λ I is singular in float64.
 
     >>> round(evidence_precision([3.0], 1.0), 4)  # λ = 3/(3 + λ)
     0.7913
@@ -49,11 +47,9 @@ def evidence_precision(eigenvalues_r: Any, squared_norm: float) -> float:
     if not bool(values_r.isfinite().all()) or not 0 <= squared_norm < math.inf:
         raise ValueError("eigenvalues: found NaN or infinity in the curvature or the weights; check the trained model")
     values_r = values_r[values_r > 0]
-    if not len(values_r):
-        return LIMITS[0]
-    largest = float(values_r.max())
-    if squared_norm == 0:
-        return LIMITS[1] * largest
+    largest = float(values_r.max()) if len(values_r) else 0.0
+    if squared_norm == 0 or largest == 0:
+        return LIMITS[1] * largest or LIMITS[0]
     low = math.log(8 * len(values_r) * torch.finfo(torch.float64).eps * largest)
     high = 0.5 * math.log(float(values_r.sum()) / squared_norm) + 1e-9
 

@@ -28,17 +28,18 @@ from natsel.data.frames import FrameRows, is_frame
 
 Array = np.ndarray[Any, Any]
 
-# Regressors that follow their labels, the parameters by which they may cease to, and values of those that are no harm.
+# Regressors that follow their labels, the parameters that may end this, and the values by which these do not.
 _FOLLOWING = re.compile(
-    "(sklearn|lightgbm|xgboost|catboost)[.].*[.]((Decision|Extra)Tree|(RandomForest|ExtraTrees|AdaBoost|KNeighbors"
-    "|(Hist)?GradientBoosting|LGBM|XGB|CatBoost)Regressor|LinearRegression|Ridge(CV)?)"
+    "((Decision|Extra)Tree|RandomForest|ExtraTrees|(Hist)?GradientBoosting|AdaBoost|LGBM|XGB|CatBoost|KNeighbors|Bagging"
+    "|Voting)Regressor|Pipeline|LinearRegression|Ridge(CV)?"
 )
-_OF_LABELS = (
-    *("loss", "criterion", "objective", "loss_function", "init", "estimator", "base_score", "scoring", "fit_intercept"),
-    *("min_impurity_decrease", "ccp_alpha", "gamma", "reg_alpha", "lambda_l1", "min_split_gain", "max_delta_step"),
-    *("langevin", "posterior_sampling", "eval_metric"),
+_OF_LABELS = re.compile(
+    "(.*__)?(loss|criterion|objective|loss_function|eval_metric|scoring|init|base_score|gamma|reg_alpha|lambda_l1|langevin"
+    "|min_split_gain|min_impurity_decrease|ccp_alpha|max_delta_step|posterior_sampling|fit_intercept)"
 )
-_HARMLESS = ("absolute_error", "friedman_mse", "huber", "quantile", None)
+_HARMLESS = re.compile(
+    "None|0|0.0|True|deprecated|loss|linear|huber|quantile|regression|(reg:)?squared_?error|absolute_error|friedman_mse|RMSE"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,22 +175,11 @@ def follows_labels(estimator: Any) -> bool:
     >>> [follows_labels(one) for one in (BaggingRegressor(), Ridge(), Ridge(fit_intercept=False), Lasso())]
     [True, True, False, False]
     """
-    kind, own = type(estimator), estimator.get_params(deep=False)
-    if isinstance(estimator, Pipeline):  # a step before the last may hold an estimator, and select columns by it
-        inner = [getattr(step, "estimator", None) for _, step in estimator.steps[:-1]] + [estimator.steps[-1][1]]
-    elif isinstance(estimator, VotingRegressor):
-        inner = [one for _, one in estimator.estimators if one != "drop"]
-    elif isinstance(estimator, BaseSearchCV | BaggingRegressor):
-        tried = repr((own.get("param_grid"), own.get("param_distributions")))
-        if own.get("scoring") is not None or any(name in tried for name in _OF_LABELS):
-            return False
-        inner = [own["estimator"]]
-    else:
-        if not _FOLLOWING.fullmatch(f"{kind.__module__}.{kind.__qualname__}"):
-            return False
-        usual = kind().get_params(deep=False)
-        return all(own.get(name) in (usual.get(name), *_HARMLESS) for name in _OF_LABELS)
-    return all(one is None or follows_labels(one) for one in inner)
+    return all(
+        (_FOLLOWING.fullmatch(type(one).__name__) or not hasattr(one, "predict"))
+        and (_HARMLESS.fullmatch(str(one)) or not _OF_LABELS.fullmatch(name))
+        for name, one in [("", estimator), *estimator.get_params().items()]  # and all that it holds
+    )
 
 
 def _is(says: Callable[[Any], bool], estimator: Any, kind: str) -> bool:

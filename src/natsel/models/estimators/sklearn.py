@@ -4,10 +4,8 @@
     regressors    y | x, ω_k ~ N(member k's prediction, σ²),   σ² = the variance under which labels that the members
                   were not fitted to are likeliest (validation, else out of bag, else cross-validated)
 
-Trees, neighbours and least squares follow their labels, but only in exact arithmetic: trees take impurities below 2e-16
-for none and break ties by rounding, others round labels to float32. These are fitted to labels of mean 0 and deviation
-1, rounded to seven digits behind the point, and their predictions are put back into the units of the labels
-(`natsel.models.estimators.committee.follows_labels`).
+Regressors that follow their labels by definition do so in exact arithmetic only: trees break ties by rounding and take
+variances below 2e-16 for none. They see labels of mean 0 and deviation 1, to seven digits; the units are put back.
 
 A data frame reaches the estimator as a data frame, with the names, types and categories of its columns.
 
@@ -65,8 +63,7 @@ from natsel.options import Rows
 from natsel.seeds import derive
 
 _FOLDS = 5
-# Of the deviation of the labels: sums of such labels are exact, so that equally good splits stay equal in any units.
-_DIGIT = 2.0**-24
+_DIGIT = 2.0**-24  # sums of multiples of it are exact, so that splits that are equally good stay so in any units
 
 
 class Sklearn:
@@ -87,7 +84,6 @@ class Sklearn:
     """
 
     consistent_draws = True
-    _units = 0.0, 1.0  # mean and deviation of the labels, where the estimator is fitted to what is left of them
 
     def __init__(
         self,
@@ -164,11 +160,14 @@ class Sklearn:
                 " examples, or leave weigh_members out"
             )
         inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
+        self._draws_id = _draws_id(self.estimator, self.members, self.virtual, seed, inputs_N, labels_N)
+        self._place, self._spread = 0.0, 1.0
+        if self.regression and follows_labels(self.estimator):
+            self._place, self._spread = place_and_spread(labels_N)
+            labels_N = np.round((labels_N - self._place) / (self._spread * _DIGIT)) * _DIGIT
         self._features = inputs_N.names if isinstance(inputs_N, FrameRows) else np.shape(inputs_N)[1:]
         self._frame = isinstance(inputs_N, FrameRows)
         self._classes = 0 if self.regression else labelled.n_classes
-        follows = self.regression and follows_labels(self.estimator)
-        self._units = place_and_spread(labels_N) if follows else (0.0, 1.0)
         committee = self._fitted(inputs_N, labels_N, seed, progress)
         self._variance = 0.0
         if self.regression:
@@ -179,7 +178,7 @@ class Sklearn:
             (residuals_V_K,) = held_out
             belief = GaussianSamples(-residuals_V_K, self._variance)
             self._log_likelihood_K = belief.log_likelihood(np.arange(len(belief)), np.zeros(len(belief)))
-        self._draws_id = _draws_id(self.estimator, self.members, self.virtual, seed, inputs_N, labels_N)
+        self._variance *= self._spread**2
         self._committee = committee
         return self
 
@@ -212,7 +211,7 @@ class Sklearn:
                 shape = (0, len(committee)) if self.regression else (0, len(committee), self._classes)
                 return torch.empty(shape)
             if self.regression:
-                predictions = torch.from_numpy(self._means(committee, inputs_n))
+                predictions = torch.from_numpy(committee.means(inputs_n) * self._spread + self._place)
             else:
                 predictions = torch.from_numpy(committee.probs(inputs_n, self._classes))
                 if self.smoothing:
@@ -231,11 +230,6 @@ class Sklearn:
             variance = torch.full((), self._variance, dtype=torch.float64)
             return GaussianSamples._own(predictions, variance, log_weights_K, draws_id=self._draws_id)
         return CategoricalSamples._own(predictions, log_weights_K, draws_id=self._draws_id)
-
-    def _means(self, committee: Committee, inputs_n: Any) -> Array:
-        """What the members predict, in the units of the labels."""
-        place, spread = self._units
-        return committee.means(inputs_n) * spread + place
 
     def _as_fitted(self, inputs: Any) -> Any:
         """Inputs in the form of those of the fit; refused where they have other columns."""
@@ -285,9 +279,6 @@ class Sklearn:
     def _fit_one(self, inputs_N: Any, labels_N: Array, seed: int) -> Any:
         rows_N = inputs_N.frame if isinstance(inputs_N, FrameRows) else inputs_N
         self.refuse_crash(inputs_N)
-        if self._units != (0.0, 1.0):
-            place, spread = self._units
-            labels_N = np.round((labels_N - place) / (spread * _DIGIT)) * _DIGIT
         try:
             return self.seeded(seed).fit(rows_N, labels_N)
         except MemoryError:
@@ -333,9 +324,10 @@ class Sklearn:
     ) -> Iterator[Array]:
         """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
         if validation is not None and len(validation):
-            yield _labels(validation, True)[:, None] - self._means(committee, self._as_fitted(validation.inputs))
+            labels_V = (_labels(validation, True) - self._place) / self._spread
+            yield labels_V[:, None] - committee.means(self._as_fitted(validation.inputs))
         elif committee.samples is not None:
-            residuals_N_K = labels_N[:, None] - self._means(committee, self._as_fitted(inputs_N))
+            residuals_N_K = labels_N[:, None] - committee.means(self._as_fitted(inputs_N))
             for k, sample in enumerate(committee.samples):
                 residuals_N_K[sample, k] = np.nan
             yield residuals_N_K
@@ -346,7 +338,7 @@ class Sklearn:
                     there = self._fitted(inputs_N[rest], labels_N[rest], derive(seed, "fold"))
                 except TooFewTrees:  # fewer labels than in the fit: what there are shows the noise
                     there = committee_of(self._fit_one(inputs_N[rest], labels_N[rest], derive(seed, "fold")))
-                yield labels_N[fold][:, None] - self._means(there, self._as_fitted(inputs_N[fold]))
+                yield labels_N[fold][:, None] - there.means(self._as_fitted(inputs_N[fold]))
 
 
 def _first_reader(estimator: Any) -> Any:

@@ -57,10 +57,9 @@ def gradient_rows(
     dtype = next(iter(parameters.values())).dtype
     with evaluating(module):
         read = reader_of(module, inputs, device)
-        few = read(slice(0, TRIED))
-        first = few[:1]
+        first = read(slice(0, 1))
         with torch.no_grad():
-            check_outputs(module, few)
+            check_outputs(module, read(slice(0, TRIED)))
             forward = bytes_per_point(module, first)
         rows_of = _gradient_function(module, parameters, first, roots_N_R_C(slice(0, 1)).to(dtype))
         # Gradients of every row, once as the layers give them and once side by side, and activations for each row.

@@ -138,8 +138,7 @@ class Numbers(LearnableOutputs):
     likelihood = "gaussian"
 
     def targets(self, labels: Any, device: torch.device) -> Tensor:
-        labels_N = as_array(labels).astype(np.float64)
-        return torch.from_numpy(((labels_N - self.mean) / self.scale).astype(np.float32)).to(device)
+        return torch.from_numpy(((as_array(labels) - self.mean) / self.scale).astype(np.float32)).to(device)
 
     def loss(self, outputs_C: Tensor, targets: Tensor) -> Tensor:
         return (outputs_C[..., 0] - targets).square()
@@ -158,9 +157,7 @@ class Numbers(LearnableOutputs):
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
         if outputs_N_K_C.shape[2] != 1:
             return super().belief(outputs_N_K_C)
-        mean_N_K = (
-            outputs_N_K_C[..., 0].double() * self.scale + self.mean
-        )  # beside a large mean float32 has no digits left
+        mean_N_K = outputs_N_K_C[..., 0].double() * self.scale + self.mean  # float32 has no digits for a large mean
         return GaussianSamples._own(mean_N_K, torch.full_like(mean_N_K, self.noise), draws_id=draws_id)
 
     def curvature(self, logits_n_C: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ two points need more than one. What does not grow with the points, such as weigh
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -18,11 +19,10 @@ from natsel.models.protocol import Progress
 
 POINTS_AT_A_TIME = 64
 """How many points a forward pass has at least, where they keep to the memory budget."""
-TRIED = 3
-"""How many points show whether a module says the same about one alone and among others."""
+TRIED = 3  # points that show whether a module says the same about one alone and among others
 DEPENDS = (
     "network: what it says about a point depends on the other points of the batch, so that no draw is one function; let"
-    " the first axis of every tensor run over points, and let batch normalisation keep running statistics"
+    " the first axis of every tensor run over points, and batch norm keep running statistics"
 )
 
 
@@ -75,14 +75,14 @@ def check_outputs(module: nn.Module, inputs_n: Tensor) -> int:
     with shapes_explained(module, inputs_n):
         outputs_n_C = module(inputs_n.clone())
     if not isinstance(outputs_n_C, Tensor) or outputs_n_C.ndim != 2 or len(outputs_n_C) != len(inputs_n):
+        kind = str(tuple(outputs_n_C.shape)) if isinstance(outputs_n_C, Tensor) else type(outputs_n_C).__name__
         raise ValueError(
-            f"network: expected outputs of shape (points, classes), found {_kind_of(outputs_n_C)} for {len(inputs_n)}"
-            " points; let forward return one row of numbers per point, such as the logits of a linear layer"
+            f"network: expected outputs of shape (points, classes), found {kind} for {len(inputs_n)} points; let"
+            " forward return one row of numbers per point, such as the logits of a linear layer"
         )
-    try:
+    alone_n_C = outputs_n_C[:0]
+    with suppress(RuntimeError, ValueError, IndexError, TypeError):  # whatever a module does with a batch of one
         alone_n_C = torch.cat([module(row[None].clone()) for row in inputs_n])
-    except (RuntimeError, ValueError, IndexError, TypeError):  # whatever a module does with a batch of one
-        alone_n_C = outputs_n_C[:0]
     if not agree(outputs_n_C, alone_n_C, outputs_n_C):
         raise ValueError(DEPENDS)
     return outputs_n_C.shape[1]
@@ -99,10 +99,6 @@ def agree(right: Tensor, found: Tensor, spread: Tensor) -> bool:
     rounding = 5e-3 if right.device.type == "cuda" else 100 * torch.finfo(right.dtype).eps  # TF32 rounds early
     apart = (spread.flatten(0, -2) - spread.flatten(0, -2).mean(0)).abs().max()
     return not bool((right - found).abs().max() > rounding * right.abs().max() + 0.01 * apart)
-
-
-def _kind_of(outputs: Any) -> str:
-    return str(tuple(outputs.shape)) if isinstance(outputs, Tensor) else type(outputs).__name__
 
 
 def bytes_per_point(forward: Callable[[Tensor], object], inputs_1: Tensor, axis: int = 0) -> int:

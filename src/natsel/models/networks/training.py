@@ -49,7 +49,7 @@ from natsel.models.networks.outputs import (
     outputs_of_trained,
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
-from natsel.models.networks.prediction import TRIED, POINTS_AT_A_TIME, bytes_per_point, check_outputs, predict
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, TRIED, bytes_per_point, check_outputs, predict
 from natsel.models.networks.schedules import Schedule, changes_within_epochs, rate_factor
 from natsel.models.networks.spectral_norm import find_input_sizes
 from natsel.models.protocol import Model, Progress

@@ -3,15 +3,12 @@
     y = φ(x)·w + ε,   w ~ N(0, prior I),   ε ~ N(0, noise)
     w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   mean = φ(x)·m,   features = φ(x) A
 
-Where the evidence chooses the prior and there is an intercept, y is what labels are above their mean: no prior has to
-make room for a shift of all labels.
-
+Where evidence chooses the prior and there is an intercept, y is measured from the mean of the labels.
 The features are the same functions of x in every call, so that beliefs about pool and targets combine. Everything is
 exact: EIG, EPIG and JEPIG read from the belief are those of the model.
 docs/theory/epig-jepig.md, 6 and 9; MacKay 1992.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -72,7 +69,7 @@ class BayesianLinear:
         self._place = place if self.intercept and prior is None else 0.0
         above_N = labels_N - self._place
         if prior is None or noise is None:
-            found = _by_evidence(design_N_D, above_N, math.hypot(spread, place - self._place))
+            found = _by_evidence(design_N_D, above_N, (spread**2 + (place - self._place) ** 2) ** 0.5)
             prior, noise = prior or found[0], noise or found[1]
         self.fitted_prior, self.fitted_noise = prior, noise
         precision_D_D = design_N_D.T @ design_N_D / noise + torch.eye(design_N_D.shape[1], dtype=torch.float64) / prior
@@ -115,10 +112,8 @@ class BayesianLinear:
 
 
 def _by_evidence(design_N_D: Tensor, labels_N: Array, size: float) -> tuple[float, float]:
-    """(prior, noise) under which the labels are likeliest, kept within what float64 can work with; `size` is theirs.
-
-    BayesianRidge starts from a prior and hyperpriors of fixed size, so it is given columns and labels of size 1.
-    """
+    """(prior, noise) under which labels of that size are likeliest, kept within what float64 can work with."""
+    # BayesianRidge starts from a prior and hyperpriors of fixed size, so it is given columns and labels of size 1.
     width = float(design_N_D.square().mean().sqrt()) or 1.0
     found = BayesianRidge(fit_intercept=False).fit((design_N_D / width).numpy(), labels_N / size)
     prior, noise = (float(np.clip(1 / max(one, 1e-300), 1e-8, 1e8)) for one in (found.lambda_, found.alpha_))

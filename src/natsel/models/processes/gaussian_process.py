@@ -63,6 +63,7 @@ class GaussianProcess(JointProcess):
     """
 
     kind = "gp"
+    _posterior: "_Posterior"
 
     def __init__(self, estimator: Any, *, noise: float | None = None, draws: int = 1000) -> None:
         if not is_gaussian_process(estimator):
@@ -81,7 +82,6 @@ class GaussianProcess(JointProcess):
         if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
             raise ValueError(f"draws: expected a number of draws from 1 on, found {draws!r}; 1000 is usual")
         self.estimator, self.noise, self.draws = estimator, noise, draws
-        self._posterior: _Posterior | None = None
 
     def fit(self, labelled: Examples | Any, validation: Examples | Any = None, *, seed: int = 0) -> Self:
         """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
@@ -114,14 +114,14 @@ class GaussianProcess(JointProcess):
     def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input: a Gaussian, or the estimator's own class probabilities."""
         rows_N = self._rows(inputs)
-        posterior = self._fitted()
+        posterior = self._posterior
         if not self.regression:
             return CategoricalSamples.from_probs(self.fitted.predict_proba(rows_N)[:, None, :])
         mean_N, variance_N = posterior.moments(rows_N)
         return GaussianSamples(mean_N[:, None], (variance_N + posterior.noise(rows_N))[:, None])
 
     def _joint_belief(self, rows_N: Array) -> Belief:
-        posterior = self._fitted()
+        posterior = self._posterior
         mean_N, variance_N = posterior.moments(rows_N)
         noise_N = posterior.noise(rows_N)
         tolerance = _TOLERANCE * float(noise_N.min()) if len(rows_N) else 0.0
@@ -134,11 +134,6 @@ class GaussianProcess(JointProcess):
             return GaussianFeatures._own(features_N_D, noise_N, draws_id, mean=mean_N)
         logsigmoid = torch.nn.functional.logsigmoid
         return self._two_classes(mean_N, features_N_D, logsigmoid, 48, draws_id)
-
-    def _fitted(self) -> "_Posterior":
-        if self._posterior is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-        return self._posterior
 
 
 class _Posterior(ABC):
