@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.models.dropout.masks import Draws, Masks
 from natsel.models.networks.evaluation_mode import evaluating
-from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
-from natsel.models.networks.prediction import DEPENDS, TRIED, agree
+from natsel.models.networks.inputs import DEPENDS, as_device, reader_of, shapes_explained
+from natsel.models.networks.prediction import TRIED, agree
 from natsel.models.protocol import Progress
 
 # What a chunk may make in all on a CPU; little of it is alive at once. Smaller chunks pay more for starting each

@@ -14,16 +14,12 @@ from torch.overrides import TorchFunctionMode
 
 from natsel.memory import chunked
 from natsel.models.networks.evaluation_mode import evaluating
-from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.inputs import DEPENDS, as_device, reader_of, shapes_explained
 from natsel.models.protocol import Progress
 
 POINTS_AT_A_TIME = 64
 """How many points a forward pass has at least, where they keep to the memory budget."""
 TRIED = 3  # points that show whether a module says the same about one alone and among others
-DEPENDS = (
-    "network: what it says about a point depends on the other points of the batch, so that no draw is one function; let"
-    " the first axis of every tensor run over points, and batch norm keep running statistics"
-)
 
 
 def predict(

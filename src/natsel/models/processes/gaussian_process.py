@@ -31,8 +31,7 @@ from natsel.seeds import derive
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
 _TOLERANCE = 1e-9
 _NO_KERNEL = (
-    "estimator: its kernel gives no covariances of these inputs ({}), as ExpSineSquared does of several columns; take"
-    " another, or raise alpha"
+    "estimator: its kernel gives no covariances of these inputs ({}); take another, ExpSineSquared for one column"
 )
 
 
