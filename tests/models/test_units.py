@@ -244,6 +244,18 @@ def test_members_still_differ_beside_a_large_mean():
     assert totals[1] == pytest.approx(totals[0], rel=1e-3)
 
 
+@pytest.mark.parametrize("method", ["lcmd", "bald", "batchbald", "bait"])
+def test_an_estimator_that_asks_chooses_the_same_rows(method):
+    asked = [
+        natsel.ActiveRegressor(GradientBoostingRegressor(n_estimators=8), method, 4, 5, random_state=0)
+        .fit(INPUTS, LABELS * times + plus)
+        .ask(POOL)
+        .ids.tolist()
+        for times, plus in ((1.0, 0.0), SMALL_AND_FAR)
+    ]
+    assert asked[0] == asked[1]
+
+
 # Methods, on beliefs in other units.
 
 DRAWS = RNG.normal(size=(18, 6)) * RNG.uniform(0.2, 2, size=(18, 1))

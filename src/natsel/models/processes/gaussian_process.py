@@ -30,9 +30,7 @@ from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
 _TOLERANCE = 1e-9
-_NO_KERNEL = (
-    "estimator: its kernel gives no covariances of these inputs ({}); take another, ExpSineSquared for one column"
-)
+_NO_KERNEL = "estimator: its kernel gives no covariances of these inputs ({}); ExpSineSquared is for one column alone"
 
 
 def is_gaussian_process(estimator: Any) -> bool:
