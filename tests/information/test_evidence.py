@@ -42,9 +42,16 @@ def test_the_best_precision_is_the_top_of_a_grid(eigenvalues, squared_norm, zero
     grid = torch.logspace(-8, 8, 2001, dtype=torch.float64)
     top = float(log_evidence(0.0, squared_norm, eigenvalues, best))
     assert top >= float(log_evidence(0.0, squared_norm, eigenvalues, grid).max()) - 1e-9 * abs(top)
-    if LIMITS[0] * 1.01 < best < LIMITS[1] * 0.99:
-        decided = sum(value / (value + best) for value in eigenvalues)
-        assert best * squared_norm == pytest.approx(decided, rel=1e-8)
+    decided = sum(value / (value + best) for value in eigenvalues)
+    assert best * squared_norm == pytest.approx(decided, rel=1e-8)
+
+
+@settings(deadline=None)
+@given(values, st.floats(1e-3, 1e3), st.sampled_from([1e-24, 1e-9, 1e-6, 1e6, 1e9, 1e21]))
+def test_labels_in_other_units_have_the_same_evidence(eigenvalues, squared_norm, times):
+    best = evidence_precision(eigenvalues, squared_norm)
+    found = evidence_precision([value / times**2 for value in eigenvalues], squared_norm * times**2)
+    assert found * times**2 == pytest.approx(best, rel=1e-8)
 
 
 def test_zeros_and_tiny_negative_eigenvalues_change_nothing():
@@ -55,6 +62,8 @@ def test_without_curvature_or_weights_it_ends_at_a_limit():
     assert evidence_precision([0.0, 0.0], 1.0) == pytest.approx(LIMITS[0])
     assert evidence_precision([], 1.0) == pytest.approx(LIMITS[0])
     assert evidence_precision([1.0], 0.0) == pytest.approx(LIMITS[1])
+    assert evidence_precision([1e-12], 0.0) == pytest.approx(1e-12 * LIMITS[1])
+    assert 0 < evidence_precision([1e-30], 1e2) < 1e-15  # weak curvature is curvature
     assert evidence_precision([1e12] * 100, 1e30) > 100 * 1e12 * 2.2e-16  # still a float64 Cholesky away from singular
 
 

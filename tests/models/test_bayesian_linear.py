@@ -71,13 +71,35 @@ def test_jepig_becomes_bald_when_targets_span_the_weights():
 
 
 def test_what_is_not_given_is_chosen_by_evidence():
-    model = BayesianLinear().fit(Examples(INPUTS, LABELS))
-    reference = BayesianRidge(fit_intercept=False).fit(with_ones(INPUTS), LABELS)
-    assert model.fitted_noise == pytest.approx(1 / reference.alpha_)
-    assert model.fitted_prior == pytest.approx(1 / reference.lambda_)
+    model, above = BayesianLinear().fit(Examples(INPUTS, LABELS)), LABELS - LABELS.mean()
+    reference = BayesianRidge(fit_intercept=False, tol=1e-8).fit(with_ones(INPUTS), above)
+    assert model.fitted_noise == pytest.approx(1 / reference.alpha_, rel=0.01)
+    assert model.fitted_prior == pytest.approx(1 / reference.lambda_, rel=0.01)
     assert BayesianLinear(noise=0.7).fit(Examples(INPUTS, LABELS)).fitted_noise == 0.7
     alike = BayesianLinear().fit(Examples(np.ones((3, 2)), np.zeros(3)))
     assert torch.isfinite(alike.believe(POOL[:, :2]).features_N_D).all()
+
+
+@pytest.mark.parametrize(
+    ("times", "plus"), [(1e5, 0.0), (1e-3, 0.0), (1e-6, 0.0), (1.0, 1e4), (1.0, 1e6), (1e21, 0.0), (1e-24, 0.0)]
+)
+def test_the_evidence_knows_the_noise_in_any_units(times, plus):
+    rng = np.random.default_rng(1)
+    inputs, pool = rng.normal(size=(100, 4)), rng.normal(size=(50, 4))
+    weights = np.array([1.0, -2.0, 0.5, 0.0])
+    labels = (inputs @ weights + 0.3 * rng.normal(size=100)) * times + plus
+    model = BayesianLinear().fit(Examples(inputs, labels))
+    assert 0.7 < model.fitted_noise / (0.3 * times) ** 2 < 1.4
+    off = (model.predictive(pool).mean.numpy() - plus) / times - pool @ weights
+    assert np.sqrt((off**2).mean()) < 0.15
+    alone = BayesianLinear(intercept=False).fit(Examples(inputs, labels - plus))
+    assert 0.7 < alone.fitted_noise / (0.3 * times) ** 2 < 1.4
+
+
+def test_a_prior_that_is_given_is_one_of_the_labels_themselves():
+    far = Examples(INPUTS, LABELS + 1000.0)
+    assert float(BayesianLinear(prior=1.0, noise=1.0).fit(far).predictive(POOL).mean.max()) < 1000
+    assert float(BayesianLinear(noise=1.0).fit(far).predictive(POOL).mean.min()) > 990
 
 
 def test_a_basis_and_no_intercept():

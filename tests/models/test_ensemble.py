@@ -120,7 +120,7 @@ def test_stacked_members_get_dropout_of_their_own():
 
 
 class Branches(nn.Module):
-    """What it does depends on the numbers, which no batched call can follow."""
+    """It asks what the numbers are, which no batched call can follow; each point's answer is its own."""
 
     def __init__(self):
         super().__init__()
@@ -128,7 +128,8 @@ class Branches(nn.Module):
 
     def forward(self, inputs):
         outputs = self.layer(inputs)
-        return outputs * 2 if outputs.sum() > 0 else outputs
+        doubled = outputs.sum(-1, keepdim=True) > 0
+        return torch.where(doubled, outputs * 2, outputs) if doubled.any() else outputs
 
 
 def test_an_architecture_that_cannot_be_stacked_learns_one_by_one():

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -213,3 +213,27 @@ def test_more_features_than_memory_allows_are_refused():
     kernel = torch.eye(2000, dtype=torch.float64)
     with memory_budget(1 << 20), pytest.raises(ValueError, match="inputs: 2000 of them under this kernel"):
         pivoted_cholesky(kernel.diagonal(), lambda i, j: kernel[i][:, j], 1e-9)
+
+
+@pytest.mark.parametrize(("labelled", "alpha"), [(4, 0.5), (12, 0.05)])
+def test_a_kernel_that_is_none_is_refused(labelled, alpha):
+    """ExpSineSquared is a kernel of one column: of more, no functions have the covariances that it gives."""
+    rng = np.random.default_rng(0)
+    inputs, pool, labels = rng.normal(size=(labelled, 3)), rng.normal(size=(40, 3)), rng.normal(size=labelled)
+    model = GaussianProcess(GaussianProcessRegressor(ExpSineSquared(1.0, 2.0), alpha=alpha, optimizer=None))
+    with pytest.raises(ValueError, match=r"^estimator: its kernel gives no covariances of these inputs"):
+        model.fit(Examples(inputs, labels)).believe(pool)
+    sound = model.fit(Examples(inputs[:, :1], labels))
+    belief, predicted = sound.believe(pool[:, :1]), sound.predictive(pool[:, :1])
+    found_N = belief.features_N_D.square().sum(1) + belief.noise_N
+    torch.testing.assert_close(found_N, predicted.variance_N_K[:, 0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(100.0), DotProduct(), 1e4 * RBF(3.0), ExpSineSquared(1.0, 2.0)])
+def test_rounding_of_ill_conditioned_kernels_is_not_refused(kernel):
+    for seed in (7, 14, 24, 27):
+        rng = np.random.default_rng(seed)
+        inputs = rng.normal(size=(40, 1))
+        pool = np.concatenate([rng.normal(size=(60, 1)), inputs[:10], inputs[:10]])
+        process = GaussianProcess(GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=None))
+        assert len(process.fit(Examples(inputs, rng.normal(size=40))).believe(pool)) == 80

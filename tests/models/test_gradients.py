@@ -180,7 +180,7 @@ def test_chunks_change_nothing():
 
 
 class Branches(nn.Module):
-    """What it does depends on the numbers, which no batched call can follow."""
+    """It asks what the numbers are, which no batched call can follow; each point's answer is its own."""
 
     def __init__(self):
         super().__init__()
@@ -188,7 +188,8 @@ class Branches(nn.Module):
 
     def forward(self, inputs):
         outputs = self.layer(inputs)
-        return outputs * 2 if outputs.sum() > 0 else outputs
+        doubled = outputs.sum(-1, keepdim=True) > 0
+        return torch.where(doubled, outputs * 2, outputs) if doubled.any() else outputs
 
 
 def test_a_network_that_cannot_be_batched_is_asked_one_by_one():
@@ -206,7 +207,6 @@ def test_a_network_that_cannot_be_batched_is_asked_one_by_one():
 
 
 def probs_of_each(module):
-    # The branch is taken by the whole batch: natsel predicts in one call here.
     return probs_of(module, POOL.inputs)
 
 

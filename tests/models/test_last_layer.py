@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LinearRegression
 from torch import nn
 
 import natsel
@@ -433,3 +434,15 @@ def test_an_accelerator_believes_the_same(structure):
     assert there.prior == pytest.approx(here.prior, rel=1e-3)
     torch.testing.assert_close(log_det_eig(belief).cpu(), log_det_eig(said), rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(there.draws(POOL, 9).log_probs_N_K_C.cpu(), drawn.log_probs_N_K_C, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("times", [1e-6, 1e6, 1e9])
+def test_a_linear_regression_finds_its_prior_in_any_units(times):
+    rng = np.random.default_rng(0)
+    inputs, pool = rng.normal(size=(60, 3)), rng.normal(size=(20, 3))
+    labels = inputs @ np.array([1.0, -2.0, 0.5]) + 0.3 * rng.normal(size=60)
+    models = [LastLayer(LinearRegression()).fit(Examples(inputs, labels * each)) for each in (1.0, times)]
+    assert models[1].warnings == models[0].warnings == ()
+    assert models[1].prior * times**2 == pytest.approx(models[0].prior, rel=1e-6)
+    scores = [natsel.score("bald", model.believe(pool)) for model in models]
+    torch.testing.assert_close(*scores, rtol=1e-6, atol=0)

@@ -61,7 +61,8 @@ def _same(expected: Tensor, found: Tensor, draws: Tensor) -> bool:
     """Whether numbers differ by rounding, far less than draws differ from each other."""
     if draws.shape[1] == 1:
         return True
-    return bool((expected - found).abs().max() <= max(1e-5, _SHARE * float(draws.std(1).max())))
+    rounding = 1e-5 * min(1.0, float(draws.abs().max()))
+    return bool((expected - found).abs().max() <= max(rounding, _SHARE * float(draws.std(1).max())))
 
 
 def _draws_of(belief: Belief) -> list[Tensor]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from natsel.data.frames import FrameRows, by_position
 from natsel.data.labels import as_numpy
 from natsel.options import Rows
+from natsel.rounding import ROUNDING
 
 Array = np.ndarray[Any, Any]
 
@@ -71,6 +72,16 @@ def numbers_of(labels: Any) -> Array:
     if numbers_N.ndim != 1 or not np.isfinite(numbers_N).all():
         raise ValueError(f"labels: expected one finite number per example, found shape {numbers_N.shape}; check them")
     return numbers_N
+
+
+def place_and_spread(labels_N: Array) -> tuple[float, float]:
+    """The mean of labels and their standard deviation; 1 in its place where they differ by rounding alone.
+
+    >>> place_and_spread(np.array([1e9, 3e9])), place_and_spread(np.full(10, 0.1))[1]
+    ((2000000000.0, 1000000000.0), 1.0)
+    """
+    place, spread = float(labels_N.mean()), float(labels_N.std())
+    return place, (spread if spread > ROUNDING * abs(place) else 1.0)
 
 
 def reads_numbers(model: Any, inputs: Rows, words: Sequence[str] = ("text", "category"), *, gaps: bool = True) -> None:

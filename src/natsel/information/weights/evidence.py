@@ -4,7 +4,7 @@
                 = ln p(D | w*) − ½ λ ‖w*‖² − ½ Σ_i ln(1 + s_i/λ)              s: eigenvalues of F, zeros may be left out
     best λ:       λ ‖w*‖² = Σ_i s_i/(s_i + λ)                               the number of weights that data decide
 
-The left side grows with λ and the right side falls: there is one solution, and no search can miss it.
+The left side grows with λ and the right side falls: there is one solution, below √Σ_i s_i / ‖w*‖, in any units.
 docs/theory/weight-space.md, 7.1.
 """
 
@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from torch import Tensor
 
 LIMITS = (1e-8, 1e8)
-"""The prior precisions between which the best one is looked for."""
+"""The prior precision where none is best: without curvature, and, of the largest eigenvalue, without weights."""
 
 
 def log_evidence(log_likelihood: float, squared_norm: float, eigenvalues_r: Any, prior_precision: Any) -> Tensor:
@@ -36,10 +36,9 @@ def log_evidence(log_likelihood: float, squared_norm: float, eigenvalues_r: Any,
 
 
 def evidence_precision(eigenvalues_r: Any, squared_norm: float) -> float:
-    """The prior precision under which the labels are likeliest, between `LIMITS`.
+    """The prior precision under which the labels are likeliest.
 
-    Without curvature, or without weights, there is no best one: it is then at a limit. The lower one is raised to where
-    F + λ I can still be factorised in float64.
+    Without curvature or weights it is one of `LIMITS`, and never so small that F + λ I is singular in float64.
 
     >>> round(evidence_precision([3.0], 1.0), 4)  # λ = 3/(3 + λ)
     0.7913
@@ -49,15 +48,15 @@ def evidence_precision(eigenvalues_r: Any, squared_norm: float) -> float:
         raise ValueError("eigenvalues: found NaN or infinity in the curvature or the weights; check the trained model")
     values_r = values_r[values_r > 0]
     largest = float(values_r.max()) if len(values_r) else 0.0
-    rounding = 8 * max(len(values_r), 1) * torch.finfo(torch.float64).eps * largest
-    low, high = math.log(max(LIMITS[0], rounding)), math.log(max(LIMITS[1], rounding))
+    if squared_norm == 0 or largest == 0:
+        return LIMITS[1] * largest or LIMITS[0]
+    low = math.log(8 * len(values_r) * torch.finfo(torch.float64).eps * largest)
+    high = 0.5 * math.log(float(values_r.sum()) / squared_norm) + 1e-9
 
     def slope(log_precision: float) -> float:
         precision = math.exp(log_precision)
         return precision * squared_norm - float((values_r / (values_r + precision)).sum())
 
-    if slope(low) >= 0 or low == high:
+    if low >= high or slope(low) >= 0:
         return math.exp(low)
-    if slope(high) <= 0:
-        return math.exp(high)
     return math.exp(brentq(slope, low, high, xtol=1e-12, rtol=1e-14))

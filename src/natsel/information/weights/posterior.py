@@ -18,7 +18,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from natsel.information.weights.evidence import LIMITS, evidence_precision
+from natsel.information.weights.evidence import evidence_precision
 from natsel.information.weights.factors import Factors, OuterFactors
 from natsel.information.weights.positive_definite import NotPositiveDefinite
 from natsel.information.weights.precision import Dense, Diagonal, Isotropic, Kronecker, LowRank, Precision
@@ -61,10 +61,11 @@ def posterior(
     shape = _SHAPES[structure](factors, rank)
     prior, warnings = prior_precision, []
     if prior == "evidence":
-        prior = evidence_precision(shape.eigenvalues(), squared_norm)
-        if not LIMITS[0] * (1 + 1e-9) < prior < LIMITS[1] * (1 - 1e-9):
+        eigenvalues_r = shape.eigenvalues()
+        prior = evidence_precision(eigenvalues_r, squared_norm)
+        if squared_norm == 0 or not bool((eigenvalues_r > 0).any()):
             warnings.append(
-                f"prior precision: the evidence has no maximum, so {prior:.3g} at the end of its range was taken;"
+                f"prior precision: the evidence has no maximum, so {prior:.3g} was taken;"
                 " scores depend on it, so give one of your own"
             )
     made, ridge = _positive_definite(shape, float(prior))

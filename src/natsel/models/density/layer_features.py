@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from natsel.memory import chunked
 from natsel.models.last_layer.readout import last_linear
 from natsel.models.networks.evaluation_mode import evaluating
-from natsel.models.networks.inputs import reader_of, shapes_explained
-from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point, check_outputs
+from natsel.models.networks.inputs import reader_of
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, TRIED, bytes_per_point, check_outputs
 from natsel.models.protocol import Progress
 
 
@@ -55,10 +55,9 @@ def features_and_logits(
 
     try:
         with torch.no_grad(), evaluating(module):
-            first = read(slice(0, 1))
-            with shapes_explained(module, first):
-                classes = check_outputs(module, first)
-                bytes_each = bytes_per_point(module, first)
+            few = read(slice(0, TRIED))
+            classes = check_outputs(module, few)
+            bytes_each = bytes_per_point(module, few[:1])
             both_N = chunked(work, len(inputs), bytes_each, device, at_least=POINTS_AT_A_TIME)
     finally:
         hook.remove()

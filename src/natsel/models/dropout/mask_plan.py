@@ -20,15 +20,15 @@ from torch import Tensor, nn
 from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.models.dropout.masks import Draws, Masks
 from natsel.models.networks.evaluation_mode import evaluating
-from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.inputs import DEPENDS, as_device, reader_of, shapes_explained
 from natsel.models.networks.outputs import refuse_probabilities
+from natsel.models.networks.prediction import TRIED, agree
 from natsel.models.protocol import Progress
 
 # What a chunk may make in all on a CPU; little of it is alive at once. Smaller chunks pay more for starting each
 # operation, larger ones leave the caches that threads share (measured, CPU time per picture: on one thread 1.6 ms at 8
 # MB per chunk, 1.3 at 20, 1.2 at 32, 1.1 to 1.2 at 48 to 100, 1.5 at 160; on two threads 1.2 at 32, 1.1 to 1.5 at 64).
 _CPU_CHUNK = 32 << 20
-_PROBE = 3
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch
     """Try a few points and draws: which route gives the right answers, and how much memory a point takes."""
     if any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) for part in module.modules()):
         raise ValueError("network: it is compiled, so that it draws no masks; pass the module before torch.compile")
-    inputs_n = reader_of(module, inputs, device)(slice(0, _PROBE))
+    inputs_n = reader_of(module, inputs, device)(slice(0, TRIED))
     if len(inputs_n) == 1:  # a second point, so that one that depends on its neighbours is noticed
         inputs_n = torch.cat([inputs_n, (inputs_n / 2).to(inputs_n.dtype)])
     masks, few = Masks(seed, memory_budget() // 8), range(4)
@@ -108,11 +108,8 @@ def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch
         raise ValueError("network: its outputs are NaN or infinite; lower the learning rate or scale the inputs")
     for place, row in enumerate(inputs_n):
         alone_1_K_C = torch.cat([_forward(module, row[None], masks, [draw], draws)[0] for draw in few], 1)
-        if not _agree(right_n_K_C[place : place + 1], alone_1_K_C, right_n_K_C):
-            raise ValueError(
-                "network: what it says about a point depends on the other points of the batch, so that no draw is one"
-                " function; let the first axis of every tensor run over points"
-            )
+        if not agree(right_n_K_C[place : place + 1], alone_1_K_C, right_n_K_C):
+            raise ValueError(DEPENDS)
     count = len(inputs_n)
     one_by_one = MaskPlan("one by one", singly[0][1].bytes // count, 0)
     if draws == 1:
@@ -122,7 +119,7 @@ def plan_of(module: nn.Module, inputs: Any, seed: int, draws: int, device: torch
         _, two = _forward(module, inputs_n, masks, few[:2], draws, counting=True)
     except (RuntimeError, ValueError, IndexError, TypeError):  # whatever a module does with a batch it did not expect
         return one_by_one
-    if not _agree(right_n_K_C, found_n_K_C, right_n_K_C):
+    if not agree(right_n_K_C, found_n_K_C, right_n_K_C):
         return one_by_one
     draw_bytes = (four.bytes - two.bytes) // (2 * count)
     return MaskPlan("together", max(0, two.bytes // count - 2 * draw_bytes), draw_bytes)
@@ -215,12 +212,3 @@ def _forward(
             f"network: expected outputs of shape (points, classes), found {found}; end it with a linear layer"
         )
     return outputs.reshape(len(inputs_n), len(draws), -1), seen
-
-
-def _agree(right: Tensor, found: Tensor, spread: Tensor) -> bool:
-    """Whether two answers differ by rounding alone, far less than draws and points differ from each other."""
-    if right.shape != found.shape:
-        return False
-    rounding = 5e-3 if right.device.type == "cuda" else 100 * torch.finfo(right.dtype).eps  # TF32 rounds early
-    allowed = rounding * right.abs().max() + 0.01 * (spread - spread.mean((0, 1))).abs().max()
-    return bool((right - found).abs().max() <= allowed)

@@ -8,6 +8,7 @@ The members of a committee are fixed functions, so their draws are consistent by
 classes by position in the committee's own list; `classes` undoes that.
 """
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,19 @@ from sklearn.utils import check_array
 from natsel.data.frames import FrameRows, is_frame
 
 Array = np.ndarray[Any, Any]
+
+# Regressors that follow their labels, the parameters that may end this, and the values by which these do not.
+_FOLLOWING = re.compile(
+    "((Decision|Extra)Tree|RandomForest|ExtraTrees|(Hist)?GradientBoosting|AdaBoost|LGBM|XGB|CatBoost|KNeighbors|Bagging"
+    "|Voting)Regressor|Pipeline|LinearRegression|Ridge(CV)?"
+)
+_OF_LABELS = re.compile(
+    "(.*__)?(loss|criterion|objective|loss_function|eval_metric|scoring|init|base_score|gamma|reg_alpha|lambda_l1|langevin"
+    "|min_split_gain|min_impurity_decrease|ccp_alpha|max_delta_step|posterior_sampling|fit_intercept)"
+)
+_HARMLESS = re.compile(
+    "None|0|0.0|True|deprecated|loss|linear|huber|quantile|regression|(reg:)?squared_?error|absolute_error|friedman_mse|RMSE"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +166,20 @@ def classifies(estimator: Any) -> bool:
 def regresses(estimator: Any) -> bool:
     """Whether an estimator says that it predicts real numbers."""
     return _is(sklearn.base.is_regressor, estimator, "regressor")
+
+
+def follows_labels(estimator: Any) -> bool:
+    """Whether predictions are shifted and scaled as the labels are, by the definition of what the estimator computes.
+
+    >>> from sklearn.linear_model import Lasso, Ridge
+    >>> [follows_labels(one) for one in (BaggingRegressor(), Ridge(), Ridge(fit_intercept=False), Lasso())]
+    [True, True, False, False]
+    """
+    return all(
+        (_FOLLOWING.fullmatch(type(one).__name__) or not hasattr(one, "predict"))
+        and (_HARMLESS.fullmatch(str(one)) or not _OF_LABELS.fullmatch(name))
+        for name, one in [("", estimator), *estimator.get_params().items()]  # and all that it holds
+    )
 
 
 def _is(says: Callable[[Any], bool], estimator: Any, kind: str) -> bool:

@@ -4,6 +4,9 @@
     regressors    y | x, ω_k ~ N(member k's prediction, σ²),   σ² = the variance under which labels that the members
                   were not fitted to are likeliest (validation, else out of bag, else cross-validated)
 
+Regressors that follow their labels by definition do so in exact arithmetic only: trees break ties by rounding and take
+variances below 2e-16 for none. They see labels of mean 0 and deviation 1, to seven digits; the units are put back.
+
 A data frame reaches the estimator as a data frame, with the names, types and categories of its columns.
 
 `members=20` turns any estimator into a committee: each member is fitted to a bootstrap of the examples, to which one
@@ -47,6 +50,7 @@ from natsel.models.estimators.committee import (
     classifies,
     committee_of,
     crashes_on,
+    follows_labels,
     is_committee,
     regresses,
 )
@@ -54,11 +58,12 @@ from natsel.models.estimators.renumbered import Renumbered
 from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemble, has_stages, virtual_ensemble
 from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
-from natsel.models.rows import numbers_of, reads_numbers, rows_as_given
+from natsel.models.rows import numbers_of, place_and_spread, reads_numbers, rows_as_given
 from natsel.options import Rows
 from natsel.seeds import derive
 
 _FOLDS = 5
+_DIGIT = 2.0**-24  # sums of multiples of it are exact, so that splits that are equally good stay so in any units
 
 
 class Sklearn:
@@ -158,6 +163,11 @@ class Sklearn:
             )
         inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
         self._form, self._shape = InputForm.of(labelled.inputs), np.shape(inputs_N)[1:]
+        self._draws_id = _draws_id(self.estimator, self.members, self.virtual, seed, inputs_N, labels_N)
+        self._place, self._spread = 0.0, 1.0
+        if self.regression and follows_labels(self.estimator):
+            self._place, self._spread = place_and_spread(labels_N)
+            labels_N = np.round((labels_N - self._place) / (self._spread * _DIGIT)) * _DIGIT
         self._classes = 0 if self.regression else labelled.n_classes
         committee = self._fitted(inputs_N, labels_N, seed, progress)
         self._variance = 0.0
@@ -169,7 +179,7 @@ class Sklearn:
             (residuals_V_K,) = held_out
             belief = GaussianSamples(-residuals_V_K, self._variance)
             self._log_likelihood_K = belief.log_likelihood(np.arange(len(belief)), np.zeros(len(belief)))
-        self._draws_id = _draws_id(self.estimator, self.members, self.virtual, seed, inputs_N, labels_N)
+        self._variance *= self._spread**2
         self._committee = committee
         return self
 
@@ -202,7 +212,7 @@ class Sklearn:
                 shape = (0, len(committee)) if self.regression else (0, len(committee), self._classes)
                 return torch.empty(shape)
             if self.regression:
-                predictions = torch.from_numpy(committee.means(inputs_n))
+                predictions = torch.from_numpy(committee.means(inputs_n) * self._spread + self._place)
             else:
                 predictions = torch.from_numpy(committee.probs(inputs_n, self._classes))
                 if self.smoothing:
@@ -308,7 +318,8 @@ class Sklearn:
     ) -> Iterator[Array]:
         """Residuals (n, K) of labels the members were not fitted to; NaN where one was."""
         if validation is not None and len(validation):
-            yield _labels(validation, True)[:, None] - committee.means(self._as_fitted(validation.inputs))
+            labels_V = (_labels(validation, True) - self._place) / self._spread
+            yield labels_V[:, None] - committee.means(self._as_fitted(validation.inputs))
         elif committee.samples is not None:
             residuals_N_K = labels_N[:, None] - committee.means(self._as_fitted(inputs_N))
             for k, sample in enumerate(committee.samples):
@@ -352,7 +363,7 @@ def noise_variance(held_out: list[Array], labels_N: Array) -> float:
     squares_N_K = squares_N_K[~np.isnan(squares_N_K).all(1)]
     if len(squares_N_K) == 0:  # nothing was held out: all that labels vary by may be noise
         return spread or 1.0
-    floor = max(1e-6 * spread, 1e-12)
+    floor = 1e-6 * spread or 1e-12
     squares_N_K = np.where(np.isnan(squares_N_K), np.inf, squares_N_K)
     finite_N_K = np.where(np.isinf(squares_N_K), 0.0, squares_N_K)
     nearest_N_1 = squares_N_K.min(1, keepdims=True)

@@ -17,7 +17,7 @@ from torch.func import functional_call, vjp, vmap
 from natsel.memory import attempt, memory_budget
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import reader_of
-from natsel.models.networks.prediction import bytes_per_point, check_outputs
+from natsel.models.networks.prediction import TRIED, bytes_per_point, check_outputs
 from natsel.models.protocol import Progress
 
 Rows = Callable[[Tensor, Tensor], Tensor]
@@ -59,7 +59,7 @@ def gradient_rows(
         read = reader_of(module, inputs, device)
         first = read(slice(0, 1))
         with torch.no_grad():
-            check_outputs(module, first)
+            check_outputs(module, read(slice(0, TRIED)))
             forward = bytes_per_point(module, first)
         rows_of = _gradient_function(module, parameters, first, roots_N_R_C(slice(0, 1)).to(dtype))
         # Gradients of every row, once as the layers give them and once side by side, and activations for each row.

@@ -21,7 +21,7 @@ from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import reader_of, shapes_explained
 from natsel.models.networks.ntk import ScaledLinear
 from natsel.models.networks.outputs import Outputs
-from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, TRIED, bytes_per_point, check_outputs
 from natsel.models.protocol import Progress
 from natsel.models.rows import rows_of
 from natsel.options import Rows
@@ -181,17 +181,19 @@ def last_linear(module: nn.Module, inputs: Any, device: torch.device) -> tuple[L
     Linear(in_features=5, out_features=2, bias=True)
     """
     calls: list[tuple[LinearLayer, Tensor, Tensor]] = []
-    inputs_2 = reader_of(module, inputs, device)(slice(0, 2))
+    few = reader_of(module, inputs, device)(slice(0, TRIED))
     hooks = [
         part.register_forward_hook(lambda layer, given, output: calls.append((layer, given[0], output)))
         for part in module.modules()
         if isinstance(part, LinearLayer)
     ]
     try:
-        with torch.no_grad(), evaluating(module), shapes_explained(module, inputs_2):
-            outputs_n_C = module(inputs_2.clone())
+        with torch.no_grad(), evaluating(module), shapes_explained(module, few):
+            outputs_n_C = module(few.clone())
             last = calls[-1] if calls else None
-            bytes_each = bytes_per_point(module, inputs_2[:1])
+            if isinstance(outputs_n_C, Tensor) and outputs_n_C.ndim == 2:
+                check_outputs(module, few)
+            bytes_each = bytes_per_point(module, few[:1])
     finally:
         for hook in hooks:
             hook.remove()

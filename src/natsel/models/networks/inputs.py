@@ -30,6 +30,10 @@ Reader = Callable[[slice], Tensor]
 
 # Whatever inputs of a wrong shape lead to in a module.
 _FAILURES = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
+DEPENDS = (
+    "network: what it says about a point depends on the other points of the batch, so that no draw is one function; let"
+    " the first axis of every tensor run over points, and batch norm keep running statistics"
+)
 
 
 def as_device(device: torch.device | str | None) -> torch.device:
@@ -183,6 +187,8 @@ def shapes_explained(module: nn.Module, inputs_n: Tensor) -> Iterator[None]:
         if out_of_memory or str(reason).startswith(("inputs:", "inputs_key:", "network:")):  # a sentence already
             raise
         said = " ".join(str(reason).split())
+        if "more than 1 value per channel" in said:  # statistics of a batch that is one point
+            raise ValueError(DEPENDS) from reason
         raise ValueError(
             f"inputs: each has shape {tuple(inputs_n.shape[1:])}, and the network {_expected(module)} ({said[:200]});"
             " reshape the inputs, or make the network for this shape"

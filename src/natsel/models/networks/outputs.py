@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
 from natsel.data.examples import Examples
 from natsel.information.weights.output_curvature import Kind
-from natsel.models.rows import as_array
+from natsel.models.rows import as_array, place_and_spread
 
 Likelihood = Literal["categorical", "bernoulli", "gaussian", "poisson"]
 
@@ -157,7 +157,7 @@ class Numbers(LearnableOutputs):
     def belief(self, outputs_N_K_C: Tensor, draws_id: str | None = None) -> Belief:
         if outputs_N_K_C.shape[2] != 1:
             return super().belief(outputs_N_K_C)
-        mean_N_K = outputs_N_K_C[..., 0] * self.scale + self.mean
+        mean_N_K = outputs_N_K_C[..., 0].double() * self.scale + self.mean  # float32 has no digits for a large mean
         return GaussianSamples._own(mean_N_K, torch.full_like(mean_N_K, self.noise), draws_id=draws_id)
 
     def curvature(self, logits_n_C: Tensor) -> Tensor:
@@ -211,7 +211,7 @@ def outputs_for_labels(labels: Any) -> LearnableOutputs:
     values = array.astype(np.float64)
     if not np.isfinite(values).all():
         raise ValueError("labels: found NaN or infinity; leave such examples out")
-    return Numbers(float(values.mean()), float(values.std()) or 1.0)
+    return Numbers(*place_and_spread(values))
 
 
 def outputs_with_likelihood(likelihood: Likelihood, noise: float = 1.0) -> Outputs:

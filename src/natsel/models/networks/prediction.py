@@ -5,6 +5,7 @@ two points need more than one. What does not grow with the points, such as weigh
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -13,12 +14,13 @@ from torch.overrides import TorchFunctionMode
 
 from natsel.memory import chunked
 from natsel.models.networks.evaluation_mode import evaluating
-from natsel.models.networks.inputs import as_device, reader_of, shapes_explained
+from natsel.models.networks.inputs import DEPENDS, as_device, reader_of, shapes_explained
 from natsel.models.networks.outputs import refuse_probabilities
 from natsel.models.protocol import Progress
 
 POINTS_AT_A_TIME = 64
 """How many points a forward pass has at least, where they keep to the memory budget."""
+TRIED = 3  # points that show whether a module says the same about one alone and among others
 
 
 def predict(
@@ -48,10 +50,9 @@ def predict(
         return outputs_n_K_C
 
     with evaluating(*modules), torch.no_grad():
-        first = read(slice(0, 1))
-        widths: set[int] = set()
-        widths.update(check_outputs(module, first) for module in modules)
-        bytes_each = bytes_per_point(modules[0], first)
+        few = read(slice(0, TRIED))
+        widths = {check_outputs(module, few) for module in modules}
+        bytes_each = bytes_per_point(modules[0], few[:1])
         if len(widths) > 1:
             raise ValueError(
                 f"networks: found {' and '.join(map(str, sorted(widths)))} outputs; give all members the same classes"
@@ -60,25 +61,42 @@ def predict(
 
 
 def check_outputs(module: nn.Module, inputs_n: Tensor) -> int:
-    """How many outputs a module has for each input; what is no table of numbers is refused, and so are inputs of a
-    shape that it cannot compute with.
+    """How many outputs a module has for each of a few inputs; what is no table of numbers is refused, and so are inputs
+    of a shape that it cannot compute with, and a module that says something else about a point among others than alone.
 
     >>> check_outputs(nn.Linear(2, 3), torch.zeros(4, 2))
     3
     """
+    if len(inputs_n) == 1:  # a second point, so that one that depends on its neighbours is noticed
+        inputs_n = torch.cat([inputs_n, (inputs_n / 2).to(inputs_n.dtype)])
     with shapes_explained(module, inputs_n):
         outputs_n_C = module(inputs_n.clone())
     if not isinstance(outputs_n_C, Tensor) or outputs_n_C.ndim != 2 or len(outputs_n_C) != len(inputs_n):
+        kind = str(tuple(outputs_n_C.shape)) if isinstance(outputs_n_C, Tensor) else type(outputs_n_C).__name__
         raise ValueError(
-            f"network: expected outputs of shape (points, classes), found {_kind_of(outputs_n_C)} for {len(inputs_n)}"
-            " points; let forward return one row of numbers per point, such as the logits of a linear layer"
+            f"network: expected outputs of shape (points, classes), found {kind} for {len(inputs_n)} points; let"
+            " forward return one row of numbers per point, such as the logits of a linear layer"
         )
     refuse_probabilities(outputs_n_C)
+    alone_n_C = outputs_n_C[:0]
+    with suppress(RuntimeError, ValueError, IndexError, TypeError):  # whatever a module does with a batch of one
+        alone_n_C = torch.cat([module(row[None].clone()) for row in inputs_n])
+    if not agree(outputs_n_C, alone_n_C, outputs_n_C):
+        raise ValueError(DEPENDS)
     return outputs_n_C.shape[1]
 
 
-def _kind_of(outputs: Any) -> str:
-    return str(tuple(outputs.shape)) if isinstance(outputs, Tensor) else type(outputs).__name__
+def agree(right: Tensor, found: Tensor, spread: Tensor) -> bool:
+    """Whether two answers differ by rounding alone, far less than points (and draws) in `spread` differ.
+
+    >>> agree(torch.ones(2, 1), torch.ones(2, 1) + 1e-7, torch.ones(2, 1)), agree(*torch.eye(3)[:, None])
+    (True, False)
+    """
+    if right.shape != found.shape:
+        return False
+    rounding = 5e-3 if right.device.type == "cuda" else 100 * torch.finfo(right.dtype).eps  # TF32 rounds early
+    apart = (spread.flatten(0, -2) - spread.flatten(0, -2).mean(0)).abs().max()
+    return not bool((right - found).abs().max() > rounding * right.abs().max() + 0.01 * apart)
 
 
 def bytes_per_point(forward: Callable[[Tensor], object], inputs_1: Tensor, axis: int = 0) -> int:

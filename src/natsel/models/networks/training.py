@@ -50,7 +50,7 @@ from natsel.models.networks.outputs import (
     refuse_probabilities,
 )
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction, check_function, train_by
-from natsel.models.networks.prediction import POINTS_AT_A_TIME, bytes_per_point, check_outputs, predict
+from natsel.models.networks.prediction import POINTS_AT_A_TIME, TRIED, bytes_per_point, check_outputs, predict
 from natsel.models.networks.schedules import Schedule, changes_within_epochs, rate_factor
 from natsel.models.networks.spectral_norm import find_input_sizes
 from natsel.models.protocol import Model, Progress
@@ -383,7 +383,7 @@ def trained_module(
     assert not isinstance(how, TrainedElsewhere)  # fresh_to_train refuses it
     labelled, validation = as_labelled(labelled, validation)
     with evaluating(module), torch.no_grad():
-        width = check_outputs(module, reader_of(module, labelled.inputs, device)(slice(0, 1)))
+        width = check_outputs(module, reader_of(module, labelled.inputs, device)(slice(0, TRIED)))
     check_classes(width, labelled)
     outputs = outputs_of_trained(labelled.labels, width)  # refuses labels that the network cannot learn
     module = train_by(how, module, labelled, validation, seed=seed, device=device)

@@ -3,6 +3,7 @@
     y = φ(x)·w + ε,   w ~ N(0, prior I),   ε ~ N(0, noise)
     w | labels ~ N(m, S),   S = (I/prior + Φᵀ Φ/noise)⁻¹ = A Aᵀ,   mean = φ(x)·m,   features = φ(x) A
 
+Where evidence chooses the prior and there is an intercept, y is measured from the mean of the labels.
 The features are the same functions of x in every call, so that beliefs about pool and targets combine. Everything is
 exact: EIG, EPIG and JEPIG read from the belief are those of the model.
 docs/theory/epig-jepig.md, 6 and 9; MacKay 1992.
@@ -20,16 +21,16 @@ from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
-from natsel.models.rows import Array, numbers_of, reads_numbers, rows_of
+from natsel.models.rows import Array, numbers_of, place_and_spread, reads_numbers, rows_of
 from natsel.options import Rows
 
 
 class BayesianLinear:
     """Linear regression that knows its posterior.
 
-    `prior` is the variance of each weight before any label, `noise` that of labels; where one is None, both are chosen
-    by evidence at every fit. `basis` maps rows of inputs to rows of features, such as polynomials; a constant feature
-    is added with `intercept`.
+    `prior` is the variance of each weight before any label, `noise` that of labels, in the units of the labels; where
+    one is None, both are chosen by evidence at every fit. `basis` maps rows of inputs to rows of features, such as
+    polynomials; a constant feature is added with `intercept`.
 
     >>> labelled = Examples(np.array([[0.0], [1.0], [2.0]]), np.array([0.1, 1.1, 1.9]))
     >>> model = BayesianLinear(prior=10.0, noise=0.01).fit(labelled)
@@ -64,13 +65,16 @@ class BayesianLinear:
         self._form, self._columns = InputForm.of(labelled.inputs), rows_N.shape[1]
         design_N_D = self._design(rows_N)
         prior, noise = self.prior, self.noise
+        place, spread = place_and_spread(labels_N)
+        self._place = place if self.intercept and prior is None else 0.0
+        above_N = labels_N - self._place
         if prior is None or noise is None:
-            found = _by_evidence(design_N_D, labels_N)
+            found = _by_evidence(design_N_D, above_N, (spread**2 + (place - self._place) ** 2) ** 0.5)
             prior, noise = prior or found[0], noise or found[1]
         self.fitted_prior, self.fitted_noise = prior, noise
         precision_D_D = design_N_D.T @ design_N_D / noise + torch.eye(design_N_D.shape[1], dtype=torch.float64) / prior
         self._factor_D_D = torch.linalg.cholesky(precision_D_D)
-        pull_D = design_N_D.T @ torch.from_numpy(labels_N) / noise
+        pull_D = design_N_D.T @ torch.from_numpy(above_N) / noise
         self.mean_D = torch.cholesky_solve(pull_D[:, None], self._factor_D_D)[:, 0]
         decided_by = prior, noise, self.intercept, rows_N, labels_N, self._factor_D_D.numpy()
         self._draws_id = f"bayesian-linear:{fingerprint(*decided_by)}"
@@ -86,7 +90,7 @@ class BayesianLinear:
 
         def work(part: slice) -> Tensor:
             design_n_D = self._design(rows_of(inputs[part], self._columns))
-            mean_N[part] = design_n_D @ self.mean_D
+            mean_N[part] = design_n_D @ self.mean_D + self._place
             found: Tensor = torch.linalg.solve_triangular(self._factor_D_D, design_n_D.T, upper=False).T
             return found
 
@@ -108,10 +112,10 @@ class BayesianLinear:
         return torch.from_numpy(np.ascontiguousarray(columns))
 
 
-def _by_evidence(design_N_D: Tensor, labels_N: Array) -> tuple[float, float]:
-    """(prior, noise) under which the labels are likeliest, kept within what float64 can work with."""
-    found = BayesianRidge(fit_intercept=False).fit(design_N_D.numpy(), labels_N)
-    spread = float(np.mean(labels_N**2)) or 1.0
-    noise = float(np.clip(1 / max(found.alpha_, 1e-300), 1e-8 * spread, 1e8 * spread))
-    prior = float(np.clip(1 / max(found.lambda_, 1e-300), 1e-8 * spread, 1e8 * spread))
-    return prior, noise
+def _by_evidence(design_N_D: Tensor, labels_N: Array, size: float) -> tuple[float, float]:
+    """(prior, noise) under which labels of that size are likeliest, kept within what float64 can work with."""
+    # BayesianRidge starts from a prior and hyperpriors of fixed size, so it is given columns and labels of size 1.
+    width = float(design_N_D.square().mean().sqrt()) or 1.0
+    found = BayesianRidge(fit_intercept=False).fit((design_N_D / width).numpy(), labels_N / size)
+    prior, noise = (float(np.clip(1 / max(one, 1e-300), 1e-8, 1e8)) for one in (found.lambda_, found.alpha_))
+    return prior * (size / width) ** 2, noise * size**2

@@ -30,6 +30,7 @@ from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
 _TOLERANCE = 1e-9
+_NO_KERNEL = "estimator: its kernel gives no covariances of these inputs ({}); ExpSineSquared is for one column alone"
 
 
 def is_gaussian_process(estimator: Any) -> bool:
@@ -59,6 +60,7 @@ class GaussianProcess(JointProcess):
     """
 
     kind = "gp"
+    _posterior: "_Posterior"
 
     def __init__(self, estimator: Any, *, noise: float | None = None, draws: int = 1000) -> None:
         if not is_gaussian_process(estimator):
@@ -77,7 +79,6 @@ class GaussianProcess(JointProcess):
         if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
             raise ValueError(f"draws: expected a number of draws from 1 on, found {draws!r}; 1000 is usual")
         self.estimator, self.noise, self.draws = estimator, noise, draws
-        self._posterior: _Posterior | None = None
 
     def fit(self, labelled: Examples | Any, validation: Examples | Any = None, *, seed: int = 0) -> Self:
         """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
@@ -96,7 +97,10 @@ class GaussianProcess(JointProcess):
                     f"labels: a Gaussian process classifier needs examples of two classes, found {found};"
                     " natsel.models.ProbitGP copes with one, natsel.models.Sklearn(estimator, members=20) with many"
                 )
-        estimator.fit(rows_N, labels_N)
+        try:
+            estimator.fit(rows_N, labels_N)
+        except np.linalg.LinAlgError as reason:
+            raise ValueError(_NO_KERNEL.format("their matrix is not positive definite")) from reason
         self.fitted = estimator
         self._form, self._columns, self._seed = InputForm.of(labelled.inputs), rows_N.shape[1], seed
         self._posterior = (_Regression if self.regression else _Laplace)(estimator, self.noise)
@@ -107,28 +111,26 @@ class GaussianProcess(JointProcess):
     def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input: a Gaussian, or the estimator's own class probabilities."""
         rows_N = self._rows(inputs)
-        posterior = self._fitted()
+        posterior = self._posterior
         if not self.regression:
             return CategoricalSamples.from_probs(self.fitted.predict_proba(rows_N)[:, None, :])
         mean_N, variance_N = posterior.moments(rows_N)
         return GaussianSamples(mean_N[:, None], (variance_N + posterior.noise(rows_N))[:, None])
 
     def _joint_belief(self, rows_N: Array) -> Belief:
-        posterior = self._fitted()
+        posterior = self._posterior
         mean_N, variance_N = posterior.moments(rows_N)
         noise_N = posterior.noise(rows_N)
         tolerance = _TOLERANCE * float(noise_N.min()) if len(rows_N) else 0.0
         features_N_D = pivoted_cholesky(variance_N, posterior.covariance(rows_N), tolerance)
+        prior_N = posterior.scale**2 * posterior.kernel.diag(posterior.prepare(rows_N)) if len(rows_N) else np.ones(0)
+        if bool((features_N_D.square().sum(1).numpy() - variance_N.numpy() > 1e-3 * prior_N).any()):  # no rounding
+            raise ValueError(_NO_KERNEL.format("of some, features hold more variance than there is"))
         draws_id = self._draws_id(rows_N)
         if self.regression:
             return GaussianFeatures._own(features_N_D, noise_N, draws_id, mean=mean_N)
         logsigmoid = torch.nn.functional.logsigmoid
         return self._two_classes(mean_N, features_N_D, logsigmoid, 48, draws_id)
-
-    def _fitted(self) -> "_Posterior":
-        if self._posterior is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-        return self._posterior
 
 
 class _Posterior(ABC):

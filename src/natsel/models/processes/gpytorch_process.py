@@ -104,7 +104,7 @@ class GPyTorch(JointProcess):
         rows_N = torch.from_numpy(self._rows(inputs))
         with torch.no_grad(), _exact_cholesky():
             latent = self.process(rows_N)
-            mean_N, variance_N = latent.mean, latent.variance.clamp_min(0)
+            mean_N, variance_N = latent.mean, latent.lazy_covariance_matrix.diagonal().clamp_min(0)
         if self.regression:
             return GaussianSamples(mean_N[:, None], (variance_N + self._noise())[:, None])
         side_N = mean_N / (1 + variance_N).sqrt()
