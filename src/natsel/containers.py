@@ -2,8 +2,11 @@
 
 Only headers are read when a file is opened, so that one array can be picked out of a large file. What is
 written goes to a temporary file in the same folder, is flushed to disk and replaces the old file in one step.
+Arrays and objects of JSON are kept with digests, which are compared when they are read.
 """
 
+import hashlib
+import json
 import math
 import os
 import re
@@ -12,7 +15,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -27,6 +30,8 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 _LARGE, _SQUEEZED = 1 << 30, 1000
 _LEFTOVER = re.compile(r"\.natsel-[0-9a-f]{16}\.tmp")
 _DAY = 24 * 3600.0
+_DIGEST = "natsel_digest"
+_blake2b = partial(hashlib.blake2b, digest_size=16)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def atomically(path: str | Path) -> Iterator[Path]:
         raise ValueError(f"path: {path} is no regular file and would be replaced; name a file")
     if not target.parent.is_dir():
         raise ValueError(f"path: there is no folder {target.parent} to write to; make it first")
-    place = target.with_name(f".natsel-{secrets.token_hex(8)}.tmp")
+    place = target.with_name(f".natsel-{os.getpid():08x}{secrets.token_hex(4)}.tmp")
     try:
         place.touch(exist_ok=False)
         mode = (target if target.exists() else place).stat().st_mode
@@ -82,6 +87,10 @@ def atomically(path: str | Path) -> Iterator[Path]:
         os.replace(place, target)
         if os.name == "posix":  # elsewhere folders cannot be opened
             _flush(target.parent, os.O_RDONLY)
+    except OSError as reason:
+        if reason.errno is not None and reason.filename in (None, str(place)):
+            reason.filename = str(path)  # the name that its user knows
+        raise
     finally:
         place.unlink(missing_ok=True)
 
@@ -93,20 +102,76 @@ def remove_leftovers(folder: Path) -> None:
     """
     try:
         for place in folder.glob(".natsel-*.tmp"):
-            if _LEFTOVER.fullmatch(place.name) and time.time() - place.lstat().st_mtime > _DAY:
+            if not _LEFTOVER.fullmatch(place.name):
+                continue
+            lives = Path("/proc", str(int(place.name[8:16], 16))).exists()  # then it may be the clock that jumped
+            if time.time() - place.lstat().st_mtime > (30 if lives else 1) * _DAY:
                 place.unlink()
     except OSError:  # another process was quicker, or the folder is not ours: no reason to fail
         return
 
 
+def sealed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of JSON with a digest of its other entries.
+
+    >>> unsealed(sealed({"k": 1}))
+    {'k': 1}
+    """
+    rest = {name: value for name, value in found.items() if name != _DIGEST}
+    return {**rest, _DIGEST: _digest_of_json(rest)}
+
+
+def unsealed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The other entries, refused where the digest is not of them."""
+    if _DIGEST in found and found[_DIGEST] != sealed(found)[_DIGEST]:
+        raise ValueError(f"it is not as natsel wrote it; where that is meant, remove {_DIGEST} from it")
+    return {name: value for name, value in found.items() if name != _DIGEST}
+
+
+def _digest_of_json(value: Any) -> str:
+    return _blake2b(json.dumps(json.loads(json.dumps(value)), sort_keys=True).encode()).hexdigest()
+
+
+def digest_of(arrays: Mapping[str, Any], text: str = "") -> str:
+    """A digest of a text, and of tensors or arrays by names, types, shapes and bytes."""
+    import torch
+
+    digest = _blake2b(text.encode())
+    for name, array in arrays.items():
+        tensor = torch.as_tensor(array)
+        digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """A digest of the bytes of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, _blake2b).hexdigest()
+
+
 def open_arrays(path: str | Path) -> Arrays:
     """What a `.npz` or `.safetensors` file holds."""
     path = Path(path)
-    if path.suffix == ".npz":
-        return _open_npz(path)
-    if path.suffix == ".safetensors":
-        return _open_safetensors(path)
-    raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
+    if path.suffix not in (".npz", ".safetensors"):
+        raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
+    arrays = (_open_npz if path.suffix == ".npz" else _open_safetensors)(path)
+    texts = dict(arrays.texts)
+    if _DIGEST not in texts:
+        return arrays
+    with readable(path):
+        digests = json.loads(texts.pop(_DIGEST))
+        if digests.pop("") != _digest_of_json([texts, digests]) or digests.keys() != arrays.shapes.keys():
+            raise ValueError("it is not as natsel wrote it")
+
+    def read(key: str) -> Any:
+        found = arrays.read(key)
+        with readable(path):
+            if digest_of({key: found}) != digests[key]:
+                raise ValueError(f"{key} is not as natsel wrote it")
+        return found
+
+    return replace(arrays, texts=texts, read=read)
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mapping[str, str]) -> None:
@@ -114,6 +179,8 @@ def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mappin
     path = Path(path)
     if path.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"path: expected a name that ends in .npz or .safetensors, found {path.name}; rename it")
+    digests = {key: digest_of({key: array}) for key, array in arrays.items()}
+    texts = {**texts, _DIGEST: json.dumps(digests | {"": _digest_of_json([dict(texts), digests])})}
     with atomically(path) as place:
         (_write_npz if path.suffix == ".npz" else _write_safetensors)(place, arrays, texts)
 

@@ -15,12 +15,14 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from natsel.containers import atomically
 from natsel.evaluation.curves import bands
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.plan import Plan
@@ -432,17 +434,17 @@ def _as_files(folder: Path, data: "DataSet") -> dict[str, Any]:
             arrays["ids"], found["ids"] = ids.astype(str) if ids.dtype.kind == "O" else ids, "ids"
         place = folder.resolve() / f"{'pool' if key == 'file' else key}.npz"
         if not _holds(place, arrays):
-            np.savez(place, **arrays)  # type: ignore[arg-type]
+            with atomically(place) as draft, draft.open("wb") as stream:
+                np.savez(stream, **arrays)  # type: ignore[arg-type]
         found[key] = str(place)
     return found
 
 
 def _holds(place: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> bool:
     """Whether a file holds these arrays already: written again it would have other bytes."""
-    if not place.is_file():
-        return False
-    with np.load(place, allow_pickle=False) as held:
+    with suppress(Exception), np.load(place, allow_pickle=False) as held:  # damaged bytes fail in every way there is
         return set(held) == set(arrays) and all(np.array_equal(held[name], one) for name, one in arrays.items())
+    return False
 
 
 def _progress(wanted: Any, recipes: Mapping[str, Recipe]) -> Callable[[str], Callable[[dict[str, Any]], None]]:
@@ -490,7 +492,5 @@ def _row_of(row: Any) -> dict[str, Any]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    from natsel.containers import atomically
-
     with atomically(target) as place:
         place.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")

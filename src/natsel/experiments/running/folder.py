@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from natsel.containers import atomically
+from natsel.containers import atomically, sealed, unsealed
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.data_source import data_files, fingerprints
 from natsel.provenance import versions
@@ -45,7 +45,7 @@ def write_outcome(folder: Path, job: Job, outcome: Mapping[str, Any]) -> None:
     """Write down how a job ended, beside its journal."""
     path = journal_path(folder, job.slug, job.seed).with_suffix(".json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, outcome)
+    write_json(path, sealed(outcome))
 
 
 def read_outcome(folder: Path, slug: str, seed: int) -> dict[str, Any]:
@@ -65,7 +65,8 @@ def read_object(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError(f"it holds {json.dumps(found)[:40]} and no object")
-    except ValueError as reason:  # of the text, its encoding or what it says
+        found = unsealed(found)
+    except (ValueError, RecursionError) as reason:  # of the text, its encoding or what it says
         raise ValueError(
             f"folder: {path} cannot be read ({reason}); remove that file, which natsel run makes again, or take it from"
             " a backup"
@@ -82,9 +83,9 @@ def read_document(folder: Path) -> dict[str, Any]:
             " or the journal of a learner"
         )
     try:
-        document = dict(json.loads(path.read_text(encoding="utf-8")))
+        document = unsealed(dict(json.loads(path.read_text(encoding="utf-8"))))
         Recipe.from_table(document["recipe"])
-    except (ValueError, TypeError, KeyError) as reason:
+    except (ValueError, TypeError, KeyError, RecursionError) as reason:
         raise ValueError(
             f"folder: {path} is no recipe of natsel ({reason});"
             " take another folder, or throw the old runs away with natsel run --fresh"
@@ -135,7 +136,7 @@ def prepare(
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
     found = fingerprints(recipe)
     document = {"recipe": written.as_table(), **({"fingerprints": found} if found else {}), "runs": [*runs, run]}
-    write_json(folder / "recipe.json", document)
+    write_json(folder / "recipe.json", sealed(document))
 
 
 @contextmanager
