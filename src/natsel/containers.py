@@ -2,7 +2,7 @@
 
 Only headers are read when a file is opened, so that one array can be picked out of a large file. What is
 written goes to a temporary file in the same folder, is flushed to disk and replaces the old file in one step.
-Arrays and objects of JSON are kept with digests, which are compared when they are read.
+Arrays, and objects of JSON, are kept with digests, which are compared when they are read.
 """
 
 import hashlib
@@ -112,24 +112,17 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def sealed(found: Mapping[str, Any]) -> dict[str, Any]:
-    """An object of JSON with a digest of its other entries.
-
-    >>> unsealed(sealed({"k": 1}))
-    {'k': 1}
-    """
+    """An object of JSON with a digest of its other entries; `unsealed(sealed({"k": 1}))` is `{"k": 1}`."""
     rest = {name: value for name, value in found.items() if name != _DIGEST}
-    return {**rest, _DIGEST: _digest_of_json(rest)}
+    text = json.dumps(json.loads(json.dumps(rest, default=repr)), sort_keys=True)
+    return {**rest, _DIGEST: _blake2b(text.encode()).hexdigest()}
 
 
 def unsealed(found: Mapping[str, Any]) -> dict[str, Any]:
     """The other entries, refused where the digest is not of them."""
-    if _DIGEST in found and found[_DIGEST] != sealed(found)[_DIGEST]:
+    if found.get(_DIGEST) not in (None, sealed(found)[_DIGEST]):
         raise ValueError(f"it is not as natsel wrote it; where that is meant, remove {_DIGEST} from it")
     return {name: value for name, value in found.items() if name != _DIGEST}
-
-
-def _digest_of_json(value: Any) -> str:
-    return _blake2b(json.dumps(json.loads(json.dumps(value)), sort_keys=True).encode()).hexdigest()
 
 
 def digest_of(arrays: Mapping[str, Any], text: str = "") -> str:
@@ -140,7 +133,9 @@ def digest_of(arrays: Mapping[str, Any], text: str = "") -> str:
     for name, array in arrays.items():
         tensor = torch.as_tensor(array)
         digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        flat = tensor.contiguous().reshape(-1)
+        flat = flat if len(flat) > 1 else flat.new_tensor(flat.tolist())  # whose stride may be any
+        digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
@@ -155,23 +150,21 @@ def open_arrays(path: str | Path) -> Arrays:
     path = Path(path)
     if path.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
-    arrays = (_open_npz if path.suffix == ".npz" else _open_safetensors)(path)
-    texts = dict(arrays.texts)
-    if _DIGEST not in texts:
-        return arrays
+    found = (_open_npz if path.suffix == ".npz" else _open_safetensors)(path)
     with readable(path):
-        digests = json.loads(texts.pop(_DIGEST))
-        if digests.pop("") != _digest_of_json([texts, digests]) or digests.keys() != arrays.shapes.keys():
+        texts = unsealed(found.texts)
+        digests = json.loads(texts.pop("natsel_arrays", "{}"))
+        if digests and digests.keys() != found.shapes.keys():
             raise ValueError("it is not as natsel wrote it")
 
     def read(key: str) -> Any:
-        found = arrays.read(key)
+        array = found.read(key)
         with readable(path):
-            if digest_of({key: found}) != digests[key]:
+            if digests and digest_of({key: array}) != digests[key]:
                 raise ValueError(f"{key} is not as natsel wrote it")
-        return found
+        return array
 
-    return replace(arrays, texts=texts, read=read)
+    return replace(found, texts=texts, read=read)
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mapping[str, str]) -> None:
@@ -179,8 +172,8 @@ def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mappin
     path = Path(path)
     if path.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"path: expected a name that ends in .npz or .safetensors, found {path.name}; rename it")
-    digests = {key: digest_of({key: array}) for key, array in arrays.items()}
-    texts = {**texts, _DIGEST: json.dumps(digests | {"": _digest_of_json([dict(texts), digests])})}
+    digests = json.dumps({key: digest_of({key: array}) for key, array in arrays.items()})
+    texts = sealed({**texts, "natsel_arrays": digests})
     with atomically(path) as place:
         (_write_npz if path.suffix == ".npz" else _write_safetensors)(place, arrays, texts)
 

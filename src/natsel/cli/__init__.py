@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         threads.settle()
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)
-    except (ValueError, ImportError, OSError) as refusal:
+    except (ValueError, ImportError, OSError, MemoryError, OverflowError, RecursionError) as refusal:
         return _refuse(_sentence(refusal))
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -111,4 +111,6 @@ def _refuse(sentence: str) -> int:
 def _sentence(refusal: Exception) -> str:
     if isinstance(refusal, OSError) and refusal.strerror:
         return f"{refusal.filename or 'file'}: {refusal.strerror}"
+    if isinstance(refusal, MemoryError):
+        return f"memory is full ({refusal or 'no more is known'}); give it less at a time, or use a larger machine"
     return " ".join(str(refusal).split())

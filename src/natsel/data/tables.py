@@ -34,6 +34,8 @@ from natsel.ids import as_ids, refuse_repeats
 _ERRORS = frozenset(("", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 _GAPS = _ERRORS | {"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"}
 _MOST_CATEGORIES = 255  # what boosted trees take
+_MOST_COLUMNS = 100_000
+_LINE = 1 << 23  # bytes among which a line ends
 _TRUTHS = {"True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
 
 
@@ -55,6 +57,8 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
     uneven: list[tuple[int, int]] = []
     try:
         header = [name.strip() for name in next(lines, [])]
+        if len(header) > _MOST_COLUMNS:
+            raise csv.Error(f"{len(header):,} fields, more than {_MOST_COLUMNS:,}")
         # Column by column, a block of rows at a time: a million lists of rows would take long to make and to free.
         while not uneven and (block := list(islice(filter(None, lines), 1024))):
             fields = fields or [[] for _ in block[0]]
@@ -100,8 +104,12 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
 
 def _text(path: Path) -> tuple[str, str]:
     """A file of text from its header on, and what separates its fields."""
-    with readable(path):
-        data = path.read_bytes()
+    with readable(path), path.open("rb") as stream:
+        data = bytearray()
+        while part := stream.read(_LINE):
+            data += part
+            if len(part) == _LINE and not re.search(b"[\r\n]", part):
+                raise ValueError("a line is longer than 8 MB")
         code = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
         text = data.decode(code, "surrogateescape")
     if strange := re.search("[\0\udc80-\udcff]", text):

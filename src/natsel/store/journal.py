@@ -61,8 +61,8 @@ class Journal:
         self.path = path if str(path) == MEMORY else Path(path)
         self.timeout = timeout
         self._connection = connect(path, create=create, timeout=timeout, check=check)
-        # With these two every transaction begins. They are left in C, which no interrupt breaks off: whatever is raised,
-        # and wherever, what is open is rolled back, and others may go on.
+        # Every transaction is in these two. They are left in C, where no interrupt comes in between, and what is raised
+        # rolls back what is open.
         self._lock = threading.RLock()
         self._undo: AbstractContextManager[Any] = self._connection
         self._process = os.getpid()
@@ -323,7 +323,7 @@ class Journal:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """The connection in a transaction that sees one moment of the journal."""
         with explaining(self.path, self.timeout):
-            self._begin("BEGIN")
+            self._patiently("BEGIN")
             self._patiently("SELECT count(*) FROM sqlite_master")  # from now on nobody makes this reader wait
             yield self._connection
 
@@ -334,21 +334,16 @@ class Journal:
         A state given is brought up to date first: while the block runs, it is how things are.
         """
         with explaining(self.path, self.timeout):
-            self._begin("BEGIN IMMEDIATE")
+            self._patiently("BEGIN IMMEDIATE")
             if state is not None:
                 state.fold(queries.changes(self._connection, state.run, state.seq))
             yield self._connection
             seals.seal(self._connection)
             self._patiently("COMMIT")
 
-    def _begin(self, statement: str) -> None:
-        self._check_usable()
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-        self._patiently(statement)
-
     def _patiently(self, statement: str) -> None:
         """Execute a statement when its turn comes; Ctrl-C is heard after each short wait."""
+        self._check_usable()
         deadline = time.monotonic() + self.timeout
         while True:
             try:
