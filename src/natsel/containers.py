@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # writing a file of text does not wait for torch
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 # Arrays beyond this size that a file holds in less than a thousandth of it: numbers that were worked for say more.
 _LARGE, _SQUEEZED = 1 << 30, 1000
-_LEFTOVER = re.compile(r"\.natsel-[0-9a-f]{16}\.tmp")
+_LEFTOVER = re.compile(r"\.natsel-([0-9a-f]{8})[0-9a-f]{8}\.tmp")
 _DAY = 24 * 3600.0
 _DIGEST = "natsel_digest"
 _blake2b = partial(hashlib.blake2b, digest_size=16)
@@ -102,10 +102,9 @@ def remove_leftovers(folder: Path) -> None:
     """
     try:
         for place in folder.glob(".natsel-*.tmp"):
-            if not _LEFTOVER.fullmatch(place.name):
-                continue
-            lives = Path("/proc", str(int(place.name[8:16], 16))).exists()  # then it may be the clock that jumped
-            if time.time() - place.lstat().st_mtime > (30 if lives else 1) * _DAY:
+            found = _LEFTOVER.fullmatch(place.name)
+            days = 30 if found and Path(f"/proc/{int(found[1], 16)}").exists() else 1  # the clock may have jumped
+            if found and time.time() - place.lstat().st_mtime > days * _DAY:
                 place.unlink()
     except OSError:  # another process was quicker, or the folder is not ours: no reason to fail
         return
@@ -133,16 +132,8 @@ def digest_of(arrays: Mapping[str, Any], text: str = "") -> str:
     for name, array in arrays.items():
         tensor = torch.as_tensor(array)
         digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        flat = tensor.contiguous().reshape(-1)
-        flat = flat if len(flat) > 1 else flat.new_tensor(flat.tolist())  # whose stride may be any
-        digest.update(flat.view(torch.uint8).numpy().data)
+        digest.update(tensor.contiguous().reshape(-1)[:, None].view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def digest_of_file(path: Path) -> str:
-    """A digest of the bytes of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, _blake2b).hexdigest()
 
 
 def open_arrays(path: str | Path) -> Arrays:
@@ -159,9 +150,8 @@ def open_arrays(path: str | Path) -> Arrays:
 
     def read(key: str) -> Any:
         array = found.read(key)
-        with readable(path):
-            if digests and digest_of({key: array}) != digests[key]:
-                raise ValueError(f"{key} is not as natsel wrote it")
+        if digests and digest_of({key: array}) != digests[key]:
+            raise ValueError(f"path: {path} is damaged ({key} is not as natsel wrote it); write it again")
         return array
 
     return replace(found, texts=texts, read=read)
@@ -172,8 +162,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mappin
     path = Path(path)
     if path.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"path: expected a name that ends in .npz or .safetensors, found {path.name}; rename it")
-    digests = json.dumps({key: digest_of({key: array}) for key, array in arrays.items()})
-    texts = sealed({**texts, "natsel_arrays": digests})
+    texts = sealed({**texts, "natsel_arrays": json.dumps({key: digest_of({key: one}) for key, one in arrays.items()})})
     with atomically(path) as place:
         (_write_npz if path.suffix == ".npz" else _write_safetensors)(place, arrays, texts)
 

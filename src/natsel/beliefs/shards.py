@@ -28,7 +28,7 @@ from natsel.beliefs.storage import (
     taken_apart,
     wrong_fields,
 )
-from natsel.containers import atomically, digest_of, digest_of_file, readable, sealed, unsealed
+from natsel.containers import atomically, digest_of, readable, sealed, unsealed
 
 _MANIFEST = "manifest.json"
 
@@ -102,9 +102,7 @@ class Shards:
         if not others:
             return next(iter(self))
         for name in over_points(self._kind()):
-            file = f"joined.{name}.npy"
-            known = file in self._manifest.digests and (self.folder / file).exists()
-            if name in first["fields"] and not known:
+            if name in first["fields"] and not (self.folder / f"joined.{name}.npy").exists():
                 self._join(name, first["fields"][name])
         joined = [name for name in over_points(self._kind()) if name in first["fields"]]
         return self._belief({name: f"joined.{name}.npy" for name in joined})
@@ -125,13 +123,13 @@ class Shards:
                     whole[start:stop, : part.shape[1]] = part
                 start = stop
             whole.flush()
-            self._manifest.digests[f"joined.{name}.npy"] = digest_of_file(place)
+            self._manifest.digests[f"joined.{name}.npy"] = _digest(place)
         _write(self.folder, self._manifest)
 
     def _map(self, name: str) -> np.ndarray[Any, Any]:
         path, digest = self.folder / name, self._manifest.digests.get(name)
         with readable(path):  # copy on write: torch holds only memory it may write to, and the file stays as it is
-            if not (digest is None or name in self._compared) and digest_of_file(path) != digest:
+            if not (digest is None or name in self._compared) and _digest(path) != digest:
                 raise ValueError("it is not as natsel wrote it")
             mapped: np.ndarray[Any, Any] = np.load(path, mmap_mode="c", allow_pickle=False)
         self._compared.add(name)
@@ -160,8 +158,7 @@ class _Manifest:
     """What names everything that does not run over points."""
     complete: bool = False
     shards: list[dict[str, Any]] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
-    """Of files by their names."""
+    digests: dict[str, str] = field(default_factory=dict)  # of files by their names
 
 
 def _read(folder: Path) -> _Manifest:
@@ -202,7 +199,7 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
         array = tensor.numpy()
         with atomically(folder / _name(number, name)) as place, place.open("wb") as stream:
             np.lib.format.write_array(stream, array, allow_pickle=False)
-        manifest.digests[_name(number, name)] = digest_of_file(folder / _name(number, name))
+        manifest.digests[_name(number, name)] = _digest(folder / _name(number, name))
         fields[name] = [array.dtype.str, list(array.shape)]
     shard = {"points": len(belief), "fingerprint": fingerprint, "fields": fields}
     first = manifest.shards[0]["fields"] if manifest.shards else fields
@@ -248,6 +245,10 @@ def _fingerprints(belief: Belief, tensors: dict[str, Tensor], description: Descr
     kept = {name: tensors[name] for name in over_points(type(belief)) + belief.draws if name in tensors}
     shared = {name: tensors[name] for name in tensors if name not in over_points(type(belief))}
     return digest_of(kept), digest_of(shared, json.dumps(description))
+
+
+def _digest(path: Path) -> str:
+    return digest_of({"": np.memmap(path, mode="c")})
 
 
 def _name(number: int, field: str) -> str:

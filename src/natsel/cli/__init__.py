@@ -111,6 +111,4 @@ def _refuse(sentence: str) -> int:
 def _sentence(refusal: Exception) -> str:
     if isinstance(refusal, OSError) and refusal.strerror:
         return f"{refusal.filename or 'file'}: {refusal.strerror}"
-    if isinstance(refusal, MemoryError):
-        return f"memory is full ({refusal or 'no more is known'}); give it less at a time, or use a larger machine"
-    return " ".join(str(refusal).split())
+    return " ".join(str(refusal).split()) or "memory is full; give it less at a time, or use a larger machine"

@@ -1,6 +1,5 @@
 """Folders of images: a sub-folder a class, or all in one folder without labels. Images are decoded when asked for."""
 
-import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,19 +54,14 @@ def _read(paths: list[Path], size: tuple[int, int] | None, grey: bool, position:
     path = paths[position]
     try:
         with image.open(path) as file:
-            refuse_large(file)
+            if 0 < (image.MAX_IMAGE_PIXELS or 0) < file.width * file.height:
+                raise ValueError(f"{file.width} × {file.height} points are more than PIL.Image.MAX_IMAGE_PIXELS")
             picture = file.convert("L" if grey else "RGB")
     except Exception as reason:  # damaged bytes make decoders fail in every way there is
         raise ValueError(f"path: {path} cannot be decoded ({reason}); remove it or write it again") from None
     if size is not None and picture.size != (size[1], size[0]):
         picture = picture.resize((size[1], size[0]), image.Resampling.BILINEAR)
     return np.asarray(picture)
-
-
-def refuse_large(picture: Any) -> None:
-    """Refuse a picture of more points than Pillow takes for safe, before they are made of a few bytes."""
-    if math.prod(picture.size) > (_pillow().MAX_IMAGE_PIXELS or math.inf):
-        raise ValueError(f"{picture.width} × {picture.height} points are more than PIL.Image.MAX_IMAGE_PIXELS")
 
 
 def _content(paths: list[Path], position: int) -> bytes:

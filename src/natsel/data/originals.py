@@ -364,8 +364,7 @@ def _text(path: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text that are not empty; only a line feed ends one, for sentences may hold any other character."""
-    lines = io.StringIO(_text(path), newline="\n")  # one by one: a list of a hundred million empty ones takes gigabytes
-    return [line.rstrip("\r\n") for line in lines if line.strip()]
+    return [line.rstrip("\r\n") for line in io.StringIO(_text(path), newline="\n") if line.strip()]
 
 
 def _table(text: str, delimiter: str | None) -> Array:

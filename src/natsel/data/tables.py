@@ -34,8 +34,7 @@ from natsel.ids import as_ids, refuse_repeats
 _ERRORS = frozenset(("", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 _GAPS = _ERRORS | {"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"}
 _MOST_CATEGORIES = 255  # what boosted trees take
-_MOST_COLUMNS = 100_000
-_LINE = 1 << 23  # bytes among which a line ends
+_MOST_COLUMNS, _LINE = 100_000, 1 << 23  # bytes among which a line ends
 _TRUTHS = {"True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
 
 

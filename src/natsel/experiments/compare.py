@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from natsel.containers import atomically
 from natsel.evaluation.curves import bands
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.plan import Plan
@@ -434,8 +433,7 @@ def _as_files(folder: Path, data: "DataSet") -> dict[str, Any]:
             arrays["ids"], found["ids"] = ids.astype(str) if ids.dtype.kind == "O" else ids, "ids"
         place = folder.resolve() / f"{'pool' if key == 'file' else key}.npz"
         if not _holds(place, arrays):
-            with atomically(place) as draft, draft.open("wb") as stream:
-                np.savez(stream, **arrays)  # type: ignore[arg-type]
+            np.savez(place, **arrays)  # type: ignore[arg-type]
         found[key] = str(place)
     return found
 
@@ -492,5 +490,7 @@ def _row_of(row: Any) -> dict[str, Any]:
 
 
 def _copy(source: Path, target: Path) -> None:
+    from natsel.containers import atomically
+
     with atomically(target) as place:
         place.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")

@@ -62,8 +62,7 @@ class SelectiveBatches:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where other batches of the same data, seed and sizes stood."""
-        whole = sealed(state) == state  # else the loader refuses it
-        self.loader.load_state_dict(sealed({**state, "rank": self.loader.rank}) if whole else state)
+        self.loader.load_state_dict(sealed({**state, "rank": self.loader.rank}) if sealed(state) == state else state)
 
 
 class SelectiveTrainingBase:

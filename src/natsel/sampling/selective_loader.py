@@ -354,8 +354,7 @@ class SelectiveLoader:
         """What names the examples, of which 64 labels stand for those that others read, their ids and losses."""
         rows = self._source.examples
         known = _some_labels(self._source) if rows is None else examples_fingerprint(rows)
-        ids = self.ids if self.ids.dtype.kind == "i" else keys_of(self.ids)
-        return fingerprint(known, ids, self._irreducible_N)
+        return fingerprint(known, keys_of(self.ids), self._irreducible_N)
 
     def __iter__(self) -> Iterator[SelectedBatch]:
         current, self._ahead = self._ahead, None  # where an iteration was left: what it read and scored already

@@ -85,8 +85,7 @@ def _structure(database: sqlite3.Connection) -> list[str]:
 
 
 def _schema(database: sqlite3.Connection) -> list[str]:
-    # What SQLite makes for itself (by ANALYZE) may be there; a trigger of somebody else's could add labels.
-    other = {one for one in schema.expected() ^ schema.found(database) if not one[1].startswith("sqlite_")}
+    other = {one for one in schema.expected() ^ schema.found(database) if not one[1].startswith("sqlite_")}  # ANALYZE's
     return [f"{kind} {name} is not natsel's" for kind, name, _ in sorted(other)]
 
 

@@ -67,7 +67,6 @@ def write_rows(rows: Sequence[Row], path: str | Path) -> None:
 
 def _salvaged(path: Path) -> list[Row]:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
-        database.execute("PRAGMA trusted_schema = OFF")
         database.text_factory = lambda text: text.decode(errors="replace")
         database.execute("SELECT count(*) FROM sqlite_master")  # a file that is no database fails here
         whole = whole_until(database)

@@ -61,8 +61,7 @@ class Journal:
         self.path = path if str(path) == MEMORY else Path(path)
         self.timeout = timeout
         self._connection = connect(path, create=create, timeout=timeout, check=check)
-        # Every transaction is in these two. They are left in C, where no interrupt comes in between, and what is raised
-        # rolls back what is open.
+        # What every transaction is in: left in C, where no interrupt comes in between, it rolls back what is open.
         self._lock = threading.RLock()
         self._undo: AbstractContextManager[Any] = self._connection
         self._process = os.getpid()

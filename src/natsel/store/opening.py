@@ -36,8 +36,7 @@ def connect(path: str | Path, *, create: bool = True, timeout: float = 60.0, che
     while True:
         connection = None
         try:
-            step = min(timeout, 0.1)  # SQLite does not hear Ctrl-C while it waits
-            connection = sqlite3.connect(path, timeout=step, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(path, timeout=min(timeout, 0.1), isolation_level=None, check_same_thread=False)
             _prepare(connection, path, check)
             return connection
         except BaseException as failure:

@@ -4,7 +4,7 @@ import io
 from contextlib import suppress
 from pathlib import Path
 
-from natsel.data.images import ENDINGS, refuse_large
+from natsel.data.images import ENDINGS
 from natsel.experiments.report.png import data_address
 from natsel.ids import Key
 
@@ -37,8 +37,8 @@ class PicturesOfIds:
         """The picture of an id; None where there is none, or where it lies outside of the folder."""
         with suppress(ValueError, OSError):  # no name of a file: too long, or with a NUL in it
             path = (self._root / str(id)).resolve()
-            if path.suffix.lower() in ENDINGS and path.is_relative_to(self._root) and path.is_file():
-                return path
+            known = path.suffix.lower() in ENDINGS and path.is_relative_to(self._root) and path.is_file()
+            return path if known else None
         return None
 
     def address(self, id: Key) -> str | None:
@@ -50,7 +50,8 @@ class PicturesOfIds:
         try:
             with self._image.open(path) as picture:
                 picture.draft("RGB", (2 * _SIDE, 2 * _SIDE))  # large photographs are read at a fraction of their size
-                refuse_large(picture)
+                if 0 < (self._image.MAX_IMAGE_PIXELS or 0) < picture.width * picture.height:
+                    return None
                 small = picture.convert("RGB")
             small.thumbnail((_SIDE, _SIDE))
             small.save(content, "JPEG", quality=80)

@@ -65,13 +65,12 @@ def read_object(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError(f"it holds {json.dumps(found)[:40]} and no object")
-        found = unsealed(found)
+        return unsealed(found)
     except (ValueError, RecursionError) as reason:  # of the text, its encoding or what it says
         raise ValueError(
             f"folder: {path} cannot be read ({reason}); remove that file, which natsel run makes again, or take it from"
             " a backup"
         ) from None
-    return found
 
 
 def read_document(folder: Path) -> dict[str, Any]:

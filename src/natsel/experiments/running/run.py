@@ -74,7 +74,7 @@ def run_plan(
     if processes < 0:
         raise ValueError(f"processes: expected 0 or more, found {processes}")
     folder = Path(folder)
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    deadline = None if minutes is None or minutes > 1e6 else time.monotonic() + 60 * minutes
     reports = progress or (lambda variant: lambda event: None)
     options: dict[str, Any] = {"processes": processes, "device": device, "fresh": fresh, "command": command}
     outcomes = {}
