@@ -50,7 +50,7 @@ _NAMES = [f"p{number}.png" for number in range(24)]
 _PAIR = (_INPUTS, _LABELS)
 _LOGITS = torch.from_numpy(_RNG.normal(size=(24, 4, 3)))
 _BACKBONE = embeddings.Backbone("thrice", 3, lambda rows: rows * 3)
-_RECIPE = {
+RECIPE = {
     **{"name": "small", "about": "for tests", "data": {"set": "iris"}, "model": {"kind": "forest", "trees": 10}},
     **{"methods": ["random", {"method": "power-bald", "beta": 4}], "initial": {"per_class": 1}, "k": 4},
     **{"budget": 15, "seeds": 2, "targets": [0.8]},
@@ -241,7 +241,7 @@ class Experiment(Known):
 
     def write(self, folder):
         (folder / "random").mkdir()
-        folders.prepare(folder, Recipe.from_table(_RECIPE), command=["natsel", "run"])
+        folders.prepare(folder, Recipe.from_table(RECIPE), command=["natsel", "run"])
         folders.write_outcome(folder, folders.Job("random", "random", 0), {"budget": 15, "stopped": "Budget(15)"})
         folders.write_json(folder / "data.json", sealed({"points": 105, "classes": ["a", "b"]}))
         folders.write_json(folder / "plan.json", sealed({"name": "small", "variants": ["one", "other"], "claims": []}))

@@ -1,4 +1,4 @@
-"""`tell` and `ask` interrupted at random instants, by a program with a seed, with tracebacks kept as notebooks keep them.
+"""`tell` and `ask` interrupted at random instants, by a program with a seed; tracebacks are kept, as notebooks do.
 
 A timer of the system raises KeyboardInterrupt at an instant between the beginning of a call and about its end. After
 each, another connection must be able to write at once, and the learner that was interrupted must go on with all labels

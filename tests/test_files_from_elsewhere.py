@@ -1,5 +1,6 @@
 """Files from elsewhere are held: what is huge, deep or damaged, or has rules of its own, is refused in a sentence."""
 
+import gzip
 import json
 import math
 import os
@@ -8,17 +9,19 @@ import resource
 import sqlite3
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 import natsel
 from natsel.beliefs.shards import Shards, write_shards
 from natsel.cli import main
 from natsel.containers import atomically, remove_leftovers, sealed
-from natsel.data import read_examples
+from natsel.data import originals, read_examples
 from natsel.data.images import image_folder
 from natsel.experiments.recipe.plan import load_plan
 from natsel.experiments.running.folder import read_document, read_object
@@ -223,6 +226,23 @@ def test_a_picture_of_more_points_than_pillow_takes_is_refused_with_its_size(tmp
     assert PicturesOfIds(tmp_path).address("small.png") is not None
 
 
+def test_a_packed_file_of_empty_lines_takes_little_memory(tmp_path):
+    with gzip.open(tmp_path / "a.gz", "wb", compresslevel=1) as stream:
+        stream.write(b"\n" * 8_000_000 + b"one\r\n two\n")
+    # A list of all lines would take 64 MB more.
+    assert within(72, lambda: originals._lines(tmp_path / "a.gz")) == ["one", " two"]
+
+
+@pytest.mark.parametrize(("size", "fits"), [(16 + 60_000 * 28 * 28, True), (2**27, True), (2**27 + 1, False)])
+def test_an_original_may_be_as_large_as_the_pictures_of_mnist_and_no_bomb(size, fits):
+    stream = SimpleNamespace(read=lambda most: bytes(min(most, size)))
+    if fits:
+        assert len(originals._all_of(stream)) == size
+    else:
+        with pytest.raises(ValueError, match="it unpacks to more than 128 MiB"):
+            originals._all_of(stream)
+
+
 def test_an_id_that_names_no_file_has_no_picture(tmp_path):
     pytest.importorskip("PIL.Image")
     from natsel.experiments.report.pictures_of_ids import PicturesOfIds
@@ -249,7 +269,7 @@ def test_deep_brackets_are_refused_in_a_sentence(tmp_path, capsys):
 
 
 def test_a_number_too_large_for_a_label_is_refused_in_a_sentence():
-    learner = natsel.ActiveLearner(natsel.models.Forest(trees=2), natsel.Pool(INPUTS), method="random", k=2)
+    learner = natsel.ActiveLearner(RandomForestClassifier(2), natsel.Pool(INPUTS), method="random", k=2)
     with pytest.raises(ValueError, match=r"^labels: "):
         learner.tell([0], [10**400])
 

@@ -22,6 +22,7 @@ from natsel.progress import ProgressBar
 _BLOCK = 1 << 16
 _TIMEOUT = 30.0  # seconds without a byte
 _TRIES = 5  # in one call, as long as each brings something
+_LARGEST = 400_000_000  # bytes; the largest original has 170 million
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -112,9 +113,9 @@ def _append(response: Any, part: Path, start: int) -> bool:
                 break
             stream.write(block)
             arrived += len(block)
-            if arrived > 400_000_000:  # the largest original has 170 million
+            if arrived > _LARGEST:
                 part.unlink()
-                raise _unreachable(response.url, f"more than {arrived:,} bytes, which no original has")
+                raise _unreachable(response.url, f"it sends more than {_LARGEST:,} bytes, which no original has")
             if total is not None:
                 bar(arrived // 1000, max(1, total // 1000))
     bar.wipe()
