@@ -109,7 +109,7 @@ def _text(path: Path) -> tuple[str, str]:
             data += part
             if len(part) == _LINE and not re.search(b"[\r\n]", part):
                 raise ValueError("a line is longer than 8 MB")
-        code = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        code = "utf-16" if bytes(data[:2]) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
         text = data.decode(code, "surrogateescape")
     if strange := re.search("[\0\udc80-\udcff]", text):
         line = text.count("\n", 0, strange.start()) + 1
