@@ -25,7 +25,8 @@ from natsel.containers import atomically, remove_leftovers, sealed
 from natsel.data import originals, read_examples
 from natsel.data.images import image_folder
 from natsel.experiments.recipe.plan import load_plan
-from natsel.experiments.running.folder import read_document, read_object
+from natsel.experiments.running import worker_pool
+from natsel.experiments.running.folder import Job, read_document, read_object
 from natsel.experiments.running.run import run_plan
 from natsel.integrations.selective_batches import SelectiveBatches, collated_as_given
 from natsel.store import Journal
@@ -207,6 +208,19 @@ def test_a_line_without_an_end_is_refused_before_it_is_read(tmp_path, filling):
         within(256, lambda: read_examples(path, labels="y"))
 
 
+@pytest.mark.parametrize("option", ["--exclude", "--labels", "--costs"])
+def test_a_list_without_an_end_is_refused_before_it_is_read(tmp_path, option, capsys):
+    natsel.CategoricalSamples.from_probs(torch.full((4, 2, 2), 0.5)).save(tmp_path / "a.npz")
+    (tmp_path / "list.txt").write_bytes(b"1" * (2**23 + 10))
+    assert (
+        main(["select", str(tmp_path / "a.npz"), "-k", "1", "--method", "bald", option, str(tmp_path / "list.txt")])
+        == 2
+    )
+    said = capsys.readouterr().err
+    assert "a line is longer than 8 MB" in said
+    assert len(said) < 1000
+
+
 def test_a_row_of_too_many_fields_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("," * 200_000 + "\n1,2\n")
     with pytest.raises(ValueError, match=r"^path: line 1 of a\.csv .*200,001 fields, more than 100,000"):
@@ -297,6 +311,20 @@ def test_time_without_end_is_time_enough(tmp_path, monkeypatch, minutes):
     assert seen == [None]
 
 
+def test_an_outcome_that_a_full_disk_does_not_take_is_told_all_the_same(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker_pool, "write_outcome", full)
+    monkeypatch.setattr(worker_pool, "_exit_code", lambda worker: 1)
+    pool = worker_pool.WorkerPool(tmp_path, SimpleNamespace(as_table=dict, budget=9), [], 1, None, full)
+    pool.begun, pool.workers[0] = True, SimpleNamespace(stdin=None)
+    monkeypatch.setattr(worker_pool, "_first_answer", lambda *_: json.loads(""))  # it has ended
+    assert pool._do(0, Job("random", "random", 0))
+    event = pool.events.get_nowait()
+    assert (event["event"], event["method"]) == ("failed", "random")
+
+
 # Writing
 
 
@@ -309,6 +337,16 @@ def test_a_disk_that_is_full_is_named_by_the_file_that_was_wanted(tmp_path, monk
         place.write_text("a")
     assert failure.value.filename == str(tmp_path / "a.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_may_not_be_written_to_is_named_by_the_file_that_was_wanted(tmp_path, monkeypatch):
+    def denied(place, **_):
+        raise PermissionError(13, "Permission denied", place)
+
+    monkeypatch.setattr(Path, "touch", denied)
+    with pytest.raises(PermissionError) as failure, atomically(tmp_path / "a.csv"):
+        pass
+    assert failure.value.filename == str(tmp_path / "a.csv")
 
 
 def test_a_recipe_that_cannot_be_written_leaves_nothing_in_the_way(tmp_path, monkeypatch, capsys):

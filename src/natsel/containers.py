@@ -61,6 +61,17 @@ def readable(path: Path) -> Iterator[None]:
         raise ValueError(f"path: {path} is damaged or not {path.suffix} ({found}); write it again") from None
 
 
+def bytes_of_lines(path: Path) -> bytes:
+    """The bytes of a text; one with a line that does not end is refused before more of it is read."""
+    parts = []
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 23):
+            if len(part) == 1 << 23 and not re.search(b"[\r\n]", part):
+                raise ValueError("a line is longer than 8 MB")
+            parts.append(part)
+    return b"".join(parts)
+
+
 @contextmanager
 def atomically(path: str | Path) -> Iterator[Path]:
     """A place to write: what lies there becomes `path` when the block ends, and is thrown away when it fails.
@@ -88,7 +99,7 @@ def atomically(path: str | Path) -> Iterator[Path]:
         if os.name == "posix":  # elsewhere folders cannot be opened
             _flush(target.parent, os.O_RDONLY)
     except OSError as reason:
-        if reason.errno is not None and reason.filename in (None, str(place)):
+        if reason.errno is not None and str(reason.filename or place) == str(place):
             reason.filename = str(path)  # the name that its user knows
         raise
     finally:

@@ -123,13 +123,13 @@ class Shards:
                     whole[start:stop, : part.shape[1]] = part
                 start = stop
             whole.flush()
-            self._manifest.digests[f"joined.{name}.npy"] = _digest(place)
+            self._manifest.digests[f"joined.{name}.npy"] = digest_of({"": np.memmap(place, mode="c")})
         _write(self.folder, self._manifest)
 
     def _map(self, name: str) -> np.ndarray[Any, Any]:
         path, digest = self.folder / name, self._manifest.digests.get(name)
         with readable(path):  # copy on write: torch holds only memory it may write to, and the file stays as it is
-            if not (digest is None or name in self._compared) and _digest(path) != digest:
+            if not (digest is None or name in self._compared) and digest_of({"": np.memmap(path, mode="c")}) != digest:
                 raise ValueError("it is not as natsel wrote it")
             mapped: np.ndarray[Any, Any] = np.load(path, mmap_mode="c", allow_pickle=False)
         self._compared.add(name)
@@ -199,7 +199,7 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
         array = tensor.numpy()
         with atomically(folder / _name(number, name)) as place, place.open("wb") as stream:
             np.lib.format.write_array(stream, array, allow_pickle=False)
-        manifest.digests[_name(number, name)] = _digest(folder / _name(number, name))
+        manifest.digests[_name(number, name)] = digest_of({"": np.memmap(folder / _name(number, name), mode="c")})
         fields[name] = [array.dtype.str, list(array.shape)]
     shard = {"points": len(belief), "fingerprint": fingerprint, "fields": fields}
     first = manifest.shards[0]["fields"] if manifest.shards else fields
@@ -245,10 +245,6 @@ def _fingerprints(belief: Belief, tensors: dict[str, Tensor], description: Descr
     kept = {name: tensors[name] for name in over_points(type(belief)) + belief.draws if name in tensors}
     shared = {name: tensors[name] for name in tensors if name not in over_points(type(belief))}
     return digest_of(kept), digest_of(shared, json.dumps(description))
-
-
-def _digest(path: Path) -> str:
-    return digest_of({"": np.memmap(path, mode="c")})
 
 
 def _name(number: int, field: str) -> str:

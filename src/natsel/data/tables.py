@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.containers import readable
+from natsel.containers import bytes_of_lines, readable
 from natsel.data.frames import Column, FrameRows, NamedColumns
 from natsel.data.labels import Array, as_numpy, read_numbers
 from natsel.data.written_numbers import parts_of, written_numbers
@@ -34,7 +34,6 @@ from natsel.ids import as_ids, refuse_repeats
 _ERRORS = frozenset(("", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#NAME?", "#NUM!", "#NULL!"))
 _GAPS = _ERRORS | {"NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "?"}
 _MOST_CATEGORIES = 255  # what boosted trees take
-_MOST_COLUMNS, _LINE = 100_000, 1 << 23  # bytes among which a line ends
 _TRUTHS = {"True": True, "False": False, "true": True, "false": False, "TRUE": True, "FALSE": False}
 
 
@@ -56,8 +55,8 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
     uneven: list[tuple[int, int]] = []
     try:
         header = [name.strip() for name in next(lines, [])]
-        if len(header) > _MOST_COLUMNS:
-            raise csv.Error(f"{len(header):,} fields, more than {_MOST_COLUMNS:,}")
+        if len(header) > 100_000:
+            raise csv.Error(f"{len(header):,} fields, more than 100,000")
         # Column by column, a block of rows at a time: a million lists of rows would take long to make and to free.
         while not uneven and (block := list(islice(filter(None, lines), 1024))):
             fields = fields or [[] for _ in block[0]]
@@ -103,13 +102,9 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
 
 def _text(path: Path) -> tuple[str, str]:
     """A file of text from its header on, and what separates its fields."""
-    with readable(path), path.open("rb") as stream:
-        data = bytearray()
-        while part := stream.read(_LINE):
-            data += part
-            if len(part) == _LINE and not re.search(b"[\r\n]", part):
-                raise ValueError("a line is longer than 8 MB")
-        code = "utf-16" if bytes(data[:2]) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    with readable(path):
+        data = bytes_of_lines(path)
+        code = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
         text = data.decode(code, "surrogateescape")
     if strange := re.search("[\0\udc80-\udcff]", text):
         line = text.count("\n", 0, strange.start()) + 1

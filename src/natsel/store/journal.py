@@ -342,7 +342,10 @@ class Journal:
 
     def _patiently(self, statement: str) -> None:
         """Execute a statement when its turn comes; Ctrl-C is heard after each short wait."""
-        self._check_usable()
+        if self.closed:
+            raise ValueError(f"store: {self.path} was closed; open it again")
+        if os.getpid() != self._process:  # SQLite's locks do not survive a fork
+            raise ValueError(f"store: {self.path} was opened before this process was forked; open it again here")
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -351,9 +354,3 @@ class Journal:
             except sqlite3.OperationalError as failure:
                 if not is_busy(failure) or time.monotonic() > deadline:
                     raise
-
-    def _check_usable(self) -> None:
-        if self.closed:
-            raise ValueError(f"store: {self.path} was closed; open it again")
-        if os.getpid() != self._process:  # SQLite's locks do not survive a fork
-            raise ValueError(f"store: {self.path} was opened before this process was forked; open it again here")
