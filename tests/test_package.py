@@ -3,8 +3,10 @@
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,16 @@ def test_unknown_names_are_refused_as_usual():
     for door in DOORS:
         with pytest.raises(AttributeError, match=f"module '{door}' has no attribute 'bald'"):
             importlib.import_module(door).bald  # noqa: B018  the look-up is the test
+
+
+@pytest.mark.parametrize(
+    ("library", "least"), [("pyarrow", "14.0.1"), ("pillow", "10.3"), ("pandas", "2.1"), ("safetensors", "0.4.3")]
+)
+def test_what_reads_files_has_a_least_version_wherever_it_is_asked_for(library, least):
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    named = [one for one in asked if re.match(r"[\w-]+", one)[0] == library]
+    assert set(named) == {f"{library}>={least}"}
 
 
 IMPORTS = """

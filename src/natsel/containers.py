@@ -2,9 +2,12 @@
 
 Only headers are read when a file is opened, so that one array can be picked out of a large file. What is
 written goes to a temporary file in the same folder, is flushed to disk and replaces the old file in one step.
+Arrays, and objects of JSON, are kept with digests, which are compared when they are read.
 """
 
 import errno
+import hashlib
+import json
 import math
 import os
 import re
@@ -13,7 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,8 +29,10 @@ if TYPE_CHECKING:  # writing a file of text does not wait for torch
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 # Arrays beyond this size that a file holds in less than a thousandth of it: numbers that were worked for say more.
 _LARGE, _SQUEEZED = 1 << 30, 1000
-_LEFTOVER = re.compile(r"\.natsel-[0-9a-f]{16}\.tmp")
+_LEFTOVER = re.compile(r"\.natsel-([0-9a-f]{8})[0-9a-f]{8}\.tmp")
 _DAY = 24 * 3600.0
+_DIGEST = "natsel_digest"
+_blake2b = partial(hashlib.blake2b, digest_size=16)
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,17 @@ def readable(path: Path) -> Iterator[None]:
         raise ValueError(f"path: {path} is damaged or not {path.suffix} ({found}); write it again") from None
 
 
+def bytes_of_lines(path: Path) -> bytes:
+    """The bytes of a text; one with a line that does not end is refused before more of it is read."""
+    parts = []
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 23):
+            if len(part) == 1 << 23 and not re.search(b"[\r\n]", part):
+                raise ValueError("a line is longer than 8 MB")
+            parts.append(part)
+    return b"".join(parts)
+
+
 @contextmanager
 def atomically(path: str | Path) -> Iterator[Path]:
     """A place to write: what lies there becomes `path` when the block ends, and is thrown away when it fails. A link
@@ -74,7 +90,7 @@ def atomically(path: str | Path) -> Iterator[Path]:
         raise ValueError(f"path: {path} is no regular file and would be replaced; name a file")
     if not target.parent.is_dir():
         raise ValueError(f"path: there is no folder {target.parent} to write to; make it first")
-    place = target.with_name(f".natsel-{secrets.token_hex(8)}.tmp")
+    place = target.with_name(f".natsel-{os.getpid():08x}{secrets.token_hex(4)}.tmp")
     try:
         place.touch(exist_ok=False)
         mode = (target if target.exists() and not target.is_symlink() else place).stat().st_mode
@@ -84,6 +100,10 @@ def atomically(path: str | Path) -> Iterator[Path]:
         os.replace(place, target)
         if os.name == "posix":  # elsewhere folders cannot be opened
             _flush(target.parent, os.O_RDONLY)
+    except OSError as reason:
+        if reason.errno is not None and str(reason.filename or place) == str(place):
+            reason.filename = str(path)  # the name that its user knows
+        raise
     finally:
         place.unlink(missing_ok=True)
 
@@ -115,20 +135,59 @@ def remove_leftovers(folder: Path) -> None:
     """
     try:
         for place in folder.glob(".natsel-*.tmp"):
-            if _LEFTOVER.fullmatch(place.name) and time.time() - place.lstat().st_mtime > _DAY:
+            found = _LEFTOVER.fullmatch(place.name)
+            days = 30 if found and Path(f"/proc/{int(found[1], 16)}").exists() else 1  # the clock may have jumped
+            if found and time.time() - place.lstat().st_mtime > days * _DAY:
                 place.unlink()
     except OSError:  # another process was quicker, or the folder is not ours: no reason to fail
         return
 
 
+def sealed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of JSON with a digest of its other entries; `unsealed(sealed({"k": 1}))` is `{"k": 1}`."""
+    rest = {name: value for name, value in found.items() if name != _DIGEST}
+    text = json.dumps(json.loads(json.dumps(rest, default=repr)), sort_keys=True)
+    return {**rest, _DIGEST: _blake2b(text.encode()).hexdigest()}
+
+
+def unsealed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The other entries, refused where the digest is not of them."""
+    if found.get(_DIGEST) not in (None, sealed(found)[_DIGEST]):
+        raise ValueError(f"it is not as natsel wrote it; where that is meant, remove {_DIGEST} from it")
+    return {name: value for name, value in found.items() if name != _DIGEST}
+
+
+def digest_of(arrays: Mapping[str, Any], text: str = "") -> str:
+    """A digest of a text, and of tensors or arrays by names, types, shapes and bytes."""
+    import torch
+
+    digest = _blake2b(text.encode())
+    for name, array in arrays.items():
+        tensor = torch.as_tensor(array)
+        digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(tensor.contiguous().reshape(-1)[:, None].view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def open_arrays(path: str | Path) -> Arrays:
     """What a `.npz` or `.safetensors` file holds."""
     path = Path(path)
-    if path.suffix == ".npz":
-        return _open_npz(path)
-    if path.suffix == ".safetensors":
-        return _open_safetensors(path)
-    raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
+    if path.suffix not in (".npz", ".safetensors"):
+        raise ValueError(f"path: expected a .npz or .safetensors file, found {path.name}; convert it to one of them")
+    found = (_open_npz if path.suffix == ".npz" else _open_safetensors)(path)
+    with readable(path):
+        texts = unsealed(found.texts)
+        digests = json.loads(texts.pop("natsel_arrays", "{}"))
+        if digests and digests.keys() != found.shapes.keys():
+            raise ValueError("it is not as natsel wrote it")
+
+    def read(key: str) -> Any:
+        array = found.read(key)
+        if digests and digest_of({key: array}) != digests[key]:
+            raise ValueError(f"path: {path} is damaged ({key} is not as natsel wrote it); write it again")
+        return array
+
+    return replace(found, texts=texts, read=read)
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mapping[str, str]) -> None:
@@ -136,6 +195,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, "Tensor"], texts: Mappin
     path = Path(path)
     if path.suffix not in (".npz", ".safetensors"):
         raise ValueError(f"path: expected a name that ends in .npz or .safetensors, found {path.name}; rename it")
+    texts = sealed({**texts, "natsel_arrays": json.dumps({key: digest_of({key: one}) for key, one in arrays.items()})})
     with atomically(path) as place:
         (_write_npz if path.suffix == ".npz" else _write_safetensors)(place, arrays, texts)
 

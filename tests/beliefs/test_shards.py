@@ -10,6 +10,7 @@ import torch
 import natsel
 from natsel.beliefs import shards
 from natsel.beliefs.shards import Shards, write_shards
+from natsel.containers import sealed
 from natsel.data.contents import fingerprint_of
 
 
@@ -159,10 +160,10 @@ def test_damaged_folders_are_refused(tmp_path):
     write_shards(tmp_path, parts(0))
     manifest = tmp_path / "manifest.json"
     found = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**found, "format": 99}))
+    manifest.write_text(json.dumps(sealed({**found, "format": 99})))
     with pytest.raises(ValueError, match="format 99"):
         Shards(tmp_path)
-    manifest.write_text(json.dumps({**found, "kind": "Nonsense"}))
+    manifest.write_text(json.dumps(sealed({**found, "kind": "Nonsense"})))
     with pytest.raises(ValueError, match="unknown kind"):
         Shards(tmp_path).belief()
     manifest.write_text("{")

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import io
 import json
 import threading
 from contextlib import contextmanager
@@ -154,6 +155,22 @@ def test_what_cannot_be_had_is_said_in_one_sentence(site, tmp_path, monkeypatch)
     ):
         download(f"{site.url}f.bin", tmp_path / "f.bin")
     assert files_in(tmp_path) == []
+
+
+def test_a_server_that_goes_on_and_on_is_left_and_the_next_one_asked(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(natsel.data.download, "_LARGEST", 150_000)
+    with pytest.raises(UnreachableFile, match=r"f\.bin cannot be had \(it sends more than 150,000 bytes, which no"):
+        download(f"{site.url}f.bin", tmp_path / "f.bin")
+    assert files_in(tmp_path) == []
+
+
+def test_a_length_that_is_no_number_is_not_known(tmp_path, monkeypatch):
+    class Answer(io.BytesIO):
+        status, headers = 200, {"Content-Length": "abc"}
+
+    monkeypatch.setattr(natsel.data.download, "urlopen", lambda *_, **__: Answer(BYTES))
+    download("http://127.0.0.1/f.bin", tmp_path / "f.bin")
+    assert (tmp_path / "f.bin").read_bytes() == BYTES
 
 
 # Data sets

@@ -112,7 +112,7 @@ def test_backbones_do_not_share_embeddings(tmp_path):
 
 def test_segments_are_few_when_work_is_quick(tmp_path):
     embed(Backbone("fast", 1, lambda part: part[:, :1].astype(float)), rows(5000).reshape(5000, 16), cache=tmp_path)
-    assert len(list(tmp_path.glob("*/*.rows.npy"))) <= 8
+    assert len(list(tmp_path.glob("*/*.safetensors"))) <= 8
 
 
 def test_progress_counts_what_is_missing(tmp_path):
@@ -126,7 +126,7 @@ def test_progress_counts_what_is_missing(tmp_path):
 def test_the_cache_folder_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("NATSEL_CACHE", str(tmp_path / "mine"))
     embed(Counting().backbone, rows(3))
-    assert list((tmp_path / "mine" / "embeddings").glob("counting-*/*.keys.npy"))
+    assert list((tmp_path / "mine" / "embeddings").glob("counting-*/*.safetensors"))
 
 
 def test_a_folder_that_cannot_be_made_is_said_so(tmp_path):
@@ -142,13 +142,12 @@ def test_a_folder_that_cannot_be_made_is_said_so(tmp_path):
 def test_backbones_that_give_something_else_are_refused_and_nothing_is_kept(tmp_path, wrong, found):
     with pytest.raises(ValueError, match=f"^backbone: wrong should give 3 finite rows of 3, found {found}"):
         embed(Backbone("wrong", 3, wrong), rows(3), cache=tmp_path)
-    assert not list(tmp_path.glob("*/*.npy"))
+    assert not list(tmp_path.glob("*/*.safetensors"))
 
 
-def test_rows_without_keys_do_not_count(tmp_path):
-    """What a process killed between the two files of a segment leaves behind."""
+def test_a_segment_that_is_gone_is_made_again(tmp_path):
     embed(Counting().backbone, rows(4), cache=tmp_path)
-    next(tmp_path.glob("*/*.keys.npy")).unlink()
+    next(tmp_path.glob("*/*.safetensors")).unlink()
     counting = Counting()
     np.testing.assert_array_equal(embed(counting.backbone, rows(4), cache=tmp_path), Counting().embed(rows(4)))
     assert sum(counting.seen) == 4

@@ -88,7 +88,7 @@ def _columns(path: Path, names: list[str], single_draw: bool) -> Columns:
 
 def _read_csv(path: Path, single_draw: bool) -> tuple[Columns, dict[str, Array]]:
     with readable(path), path.open(newline="", encoding="utf-8-sig") as file:
-        header = [name.strip() for name in next(csv.reader(file), [])]
+        header = [name.strip() for name in next(csv.reader([file.readline(1 << 23)]), [])]
     columns = _columns(path, header, single_draw)
     try:
         return columns, _read_rows(path, header, columns, np.int64)

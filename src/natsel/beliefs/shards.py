@@ -6,7 +6,6 @@ the first shard, and `manifest.json`, which names the shards that are finished a
 shard it was at and no other; the next one finds the rest done.
 """
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +28,7 @@ from natsel.beliefs.storage import (
     taken_apart,
     wrong_fields,
 )
-from natsel.containers import atomically, readable
+from natsel.containers import atomically, digest_of, readable, sealed, unsealed
 
 _MANIFEST = "manifest.json"
 
@@ -83,6 +82,7 @@ class Shards:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._manifest = _read(self.folder)
+        self._compared: set[str] = set()
         if not self._manifest.complete:
             raise ValueError(
                 f"folder: {self.folder} holds {len(self._manifest.shards)} shards and was not finished;"
@@ -123,11 +123,16 @@ class Shards:
                     whole[start:stop, : part.shape[1]] = part
                 start = stop
             whole.flush()
+            self._manifest.digests[f"joined.{name}.npy"] = digest_of({"": np.memmap(place, mode="c")})
+        _write(self.folder, self._manifest)
 
     def _map(self, name: str) -> np.ndarray[Any, Any]:
-        path = self.folder / name
+        path, digest = self.folder / name, self._manifest.digests.get(name)
         with readable(path):  # copy on write: torch holds only memory it may write to, and the file stays as it is
+            if not (digest is None or name in self._compared) and digest_of({"": np.memmap(path, mode="c")}) != digest:
+                raise ValueError("it is not as natsel wrote it")
             mapped: np.ndarray[Any, Any] = np.load(path, mmap_mode="c", allow_pickle=False)
+        self._compared.add(name)
         return mapped
 
     def _kind(self) -> type[Belief]:
@@ -153,12 +158,13 @@ class _Manifest:
     """What names everything that does not run over points."""
     complete: bool = False
     shards: list[dict[str, Any]] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)  # of files by their names
 
 
 def _read(folder: Path) -> _Manifest:
     path = folder / _MANIFEST
     with readable(path):
-        found = json.loads(path.read_text())
+        found = unsealed(json.loads(path.read_text()))
         version = found.pop("format")
     if version != FORMAT:
         raise ValueError(
@@ -170,7 +176,7 @@ def _read(folder: Path) -> _Manifest:
 
 def _write(folder: Path, manifest: _Manifest) -> None:
     with atomically(folder / _MANIFEST) as place:
-        place.write_text(json.dumps({"format": FORMAT, **vars(manifest)}) + "\n")
+        place.write_text(json.dumps(sealed({"format": FORMAT, **vars(manifest)})) + "\n")
 
 
 def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None:
@@ -193,6 +199,7 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
         array = tensor.numpy()
         with atomically(folder / _name(number, name)) as place, place.open("wb") as stream:
             np.lib.format.write_array(stream, array, allow_pickle=False)
+        manifest.digests[_name(number, name)] = digest_of({"": np.memmap(folder / _name(number, name), mode="c")})
         fields[name] = [array.dtype.str, list(array.shape)]
     shard = {"points": len(belief), "fingerprint": fingerprint, "fields": fields}
     first = manifest.shards[0]["fields"] if manifest.shards else fields
@@ -210,6 +217,7 @@ def _add(folder: Path, manifest: _Manifest, number: int, belief: Belief) -> None
         )
     for old in folder.glob("joined.*.npy"):
         old.unlink()
+        manifest.digests.pop(old.name, None)
     manifest.shards[number : number + 1] = [shard]
     manifest.complete = False
     _write(folder, manifest)
@@ -236,16 +244,7 @@ def _fingerprints(belief: Belief, tensors: dict[str, Tensor], description: Descr
     """Of what runs over points or draws, and of all that points share."""
     kept = {name: tensors[name] for name in over_points(type(belief)) + belief.draws if name in tensors}
     shared = {name: tensors[name] for name in tensors if name not in over_points(type(belief))}
-    return _digest(kept), _digest(shared, json.dumps(description))
-
-
-def _digest(tensors: dict[str, Tensor], text: str = "") -> str:
-    digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for name, tensor in tensors.items():
-        array = tensor.numpy()
-        digest.update(repr((name, array.dtype.str, array.shape)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+    return digest_of(kept), digest_of(shared, json.dumps(description))
 
 
 def _name(number: int, field: str) -> str:

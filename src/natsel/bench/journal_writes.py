@@ -59,7 +59,7 @@ class _Client:
         connection = sqlite3.connect(path, timeout=60.0, isolation_level=None)
         connection.execute(f"PRAGMA journal_mode = {way.mode}").fetchone()
         connection.execute(f"PRAGMA synchronous = {way.synchronous}")
-        self.journal._connection, self.journal.closed = connection, False
+        self.journal._connection, self.journal._undo, self.journal.closed = connection, connection, False
         self.way, self.state, self.short = way, self.journal.replay("main"), 0
 
     def tell(self, first: int) -> float:

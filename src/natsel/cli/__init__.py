@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         threads.settle()
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)
-    except (ValueError, ImportError, OSError) as refusal:
+    except (ValueError, ImportError, OSError, MemoryError, OverflowError, RecursionError) as refusal:
         return _refuse(_sentence(refusal))
     except (KeyboardInterrupt, typer.Abort):
         return 130
@@ -112,4 +112,4 @@ def _refuse(sentence: str) -> int:
 def _sentence(refusal: Exception) -> str:
     if isinstance(refusal, OSError) and refusal.strerror:
         return f"{refusal.filename or 'file'}: {refusal.strerror}"
-    return " ".join(str(refusal).split())
+    return " ".join(str(refusal).split()) or "memory is full; give it less at a time, or use a larger machine"

@@ -199,10 +199,10 @@ def _lines(path: Path) -> Sequence[tuple[int, str]]:
     """The lines of a text that say something, with their numbers, each up to a # that begins it or follows a space:
     names may contain one.
     """
-    from natsel.containers import readable
+    from natsel.containers import bytes_of_lines, readable
 
     with readable(path):
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = bytes_of_lines(path).decode("utf-8-sig").splitlines()
     texts = ((number, re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip()) for number, line in enumerate(lines, 1))
     return [(number, text) for number, text in texts if text]
 

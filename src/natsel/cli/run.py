@@ -119,6 +119,7 @@ def _say_what_it_needs(plan: "Plan") -> None:
 
 
 def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]") -> None:
+    from natsel.containers import atomically
     from natsel.experiments.recipe.new_recipe import new_recipe
 
     if new is None or data is None:
@@ -130,8 +131,8 @@ def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]
     if not new.resolve().parent.is_dir():
         raise ValueError(f"new: there is no folder {new.parent}; make it first")
     text = new_recipe(data, new, **named)
-    with new.open("x", encoding="utf-8") as file:
-        file.write(text)
+    with atomically(new) as draft:
+        draft.write_text(text, encoding="utf-8")
     say(f"wrote {new}; read it, then: natsel run {new}")
 
 

@@ -22,6 +22,7 @@ from natsel.progress import ProgressBar
 _BLOCK = 1 << 16
 _TIMEOUT = 30.0  # seconds without a byte
 _TRIES = 5  # in one call, as long as each brings something
+_LARGEST = 400_000_000  # bytes; the largest original has 170 million
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -97,7 +98,7 @@ def _receive(url: str, part: Path) -> bool:
 
 def _append(response: Any, part: Path, start: int) -> bool:
     length = response.headers.get("Content-Length")
-    total = None if length is None else start + int(length)
+    total = start + int(length) if length and length.isdecimal() else None
     if total is not None and total - start > shutil.disk_usage(part.parent).free:
         raise ValueError(_no_room(part.parent, f"has less than the {(total - start) / 1e6:,.0f} MB that are to come"))
     bar, arrived, broken = ProgressBar(f"{part.stem} (kB)"), start, False
@@ -112,6 +113,9 @@ def _append(response: Any, part: Path, start: int) -> bool:
                 break
             stream.write(block)
             arrived += len(block)
+            if arrived > _LARGEST:
+                part.unlink()
+                raise _unreachable(response.url, f"it sends more than {_LARGEST:,} bytes, which no original has")
             if total is not None:
                 bar(arrived // 1000, max(1, total // 1000))
     bar.wipe()

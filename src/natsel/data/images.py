@@ -54,6 +54,8 @@ def _read(paths: list[Path], size: tuple[int, int] | None, grey: bool, position:
     path = paths[position]
     try:
         with image.open(path) as file:
+            if 0 < (image.MAX_IMAGE_PIXELS or 0) < file.width * file.height:
+                raise ValueError(f"{file.width} × {file.height} points are more than PIL.Image.MAX_IMAGE_PIXELS")
             picture = file.convert("L" if grey else "RGB")
     except Exception as reason:  # damaged bytes make decoders fail in every way there is
         raise ValueError(f"path: {path} cannot be decoded ({reason}); remove it or write it again") from None

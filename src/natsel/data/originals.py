@@ -24,7 +24,7 @@ Originals = Mapping[str, Path]
 
 Conversion = Callable[[Originals], Contents]
 
-_LARGEST = 1 << 30  # bytes that one original unpacks to; the largest here has 31 million
+_LARGEST = 1 << 27  # bytes that one original unpacks to; the largest here has 47 million
 
 _SATELLITE = {
     1: "red soil",
@@ -350,7 +350,7 @@ def _unzipped(path: Path, name: str) -> bytes:
 def _all_of(stream: IO[Any] | gzip.GzipFile) -> bytes:
     content: bytes = stream.read(_LARGEST + 1)
     if len(content) > _LARGEST:
-        raise ValueError("it unpacks to more than a gigabyte")
+        raise ValueError(f"it unpacks to more than {_LARGEST >> 20} MiB")
     return content
 
 
@@ -364,7 +364,7 @@ def _text(path: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text that are not empty; only a line feed ends one, for sentences may hold any other character."""
-    return [line.rstrip("\r") for line in _text(path).split("\n") if line.strip()]
+    return [line.rstrip("\r\n") for line in io.StringIO(_text(path), newline="\n") if line.strip()]
 
 
 def _table(text: str, delimiter: str | None) -> Array:

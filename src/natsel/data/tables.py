@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.containers import readable
+from natsel.containers import bytes_of_lines, readable
 from natsel.data.frames import Column, FrameRows, NamedColumns
 from natsel.data.labels import Array, as_numpy, read_numbers
 from natsel.data.written_numbers import parts_of, written_numbers
@@ -56,6 +56,8 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
     uneven: list[tuple[int, int]] = []
     try:
         header = [name.strip() for name in next(lines, [])]
+        if len(header) > 100_000:
+            raise csv.Error(f"{len(header):,} fields, more than 100,000")
         # Column by column, a block of rows at a time: a million lists of rows would take long to make and to free.
         while not uneven and (block := list(islice(filter(None, lines), 1024))):
             fields = fields or [[] for _ in block[0]]
@@ -102,7 +104,7 @@ def read_csv(path: Path, texts: Iterable[str | None] = ()) -> FileTable:
 def _text(path: Path) -> tuple[str, str]:
     """A file of text from its header on, and what separates its fields."""
     with readable(path):
-        data = path.read_bytes()
+        data = bytes_of_lines(path)
         code = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
         text = data.decode(code, "surrogateescape")
     if strange := re.search("[\0\udc80-\udcff]", text):

@@ -15,6 +15,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -440,10 +441,9 @@ def _as_files(folder: Path, data: "DataSet") -> dict[str, Any]:
 
 def _holds(place: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> bool:
     """Whether a file holds these arrays already: written again it would have other bytes."""
-    if not place.is_file():
-        return False
-    with np.load(place, allow_pickle=False) as held:
+    with suppress(Exception), np.load(place, allow_pickle=False) as held:  # damaged bytes fail in every way there is
         return set(held) == set(arrays) and all(np.array_equal(held[name], one) for name, one in arrays.items())
+    return False
 
 
 def _progress(wanted: Any, recipes: Mapping[str, Recipe]) -> Callable[[str], Callable[[dict[str, Any]], None]]:

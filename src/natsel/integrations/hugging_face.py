@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
+from natsel.containers import readable
 from natsel.integrations.selective_batches import (
     SelectiveBatches,
     SelectiveTrainingBase,
@@ -126,7 +127,9 @@ class SelectiveTrainer(SelectiveTrainingBase):
         collated = partial(collated_as_given, labels_key=labels_key, weights_key=weights_key)
         self.batches = SelectiveBatches(loader, collated)
         if self._checkpoint is not None:
-            self.batches.load_state_dict(json.loads((self._checkpoint / FILE).read_text(encoding="utf-8")))
+            with readable(self._checkpoint / FILE):
+                state = json.loads((self._checkpoint / FILE).read_text(encoding="utf-8"))
+            self.batches.load_state_dict(state)
         return _AsDataLoader(_AsDataSet(self.batches, self._n_skipped))
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 from torch import nn
 
 from natsel.choose.methods import Method, resolve
+from natsel.containers import sealed
 from natsel.sampling.selective_loader import SelectedBatch, SelectionCounts, SelectiveLoader, tried_on_candidates
 
 DECIDED_BY_THE_TRAINER = frozenset(("dataset", "model", "rank", "world", "device"))
@@ -57,11 +58,11 @@ class SelectiveBatches:
         state = self.loader.state_dict()
         del state["rank"]
         # What was scored ahead belongs to one rank; the others score their next candidates again.
-        return state if self.loader.world == 1 else state | {"chosen": None}
+        return sealed(state if self.loader.world == 1 else state | {"chosen": None})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where other batches of the same data, seed and sizes stood."""
-        self.loader.load_state_dict({**state, "rank": self.loader.rank})
+        self.loader.load_state_dict(sealed({**state, "rank": self.loader.rank}) if sealed(state) == state else state)
 
 
 class SelectiveTrainingBase:

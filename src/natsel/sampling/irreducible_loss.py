@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import CategoricalSamples
-from natsel.containers import atomically, open_arrays, readable, write_arrays
+from natsel.containers import atomically, digest_of, open_arrays, readable, sealed, unsealed, write_arrays
 from natsel.data.alignment import aligned, index_of, only_counts
 from natsel.data.contents import digests_of, fingerprint_of, is_sampled, kind_of, sample
 from natsel.data.examples import Examples, as_labelled
@@ -424,6 +424,7 @@ def _write_parquet(path: Path, keys: list[Key], loss_N: Array, texts: dict[str, 
     pyarrow, parquet = _pyarrow()
     if len({type(key) for key in keys}) > 1:
         raise ValueError("ids: a column of .parquet holds whole numbers or texts, found both; save as .safetensors")
+    texts = sealed({**texts, "natsel_arrays": digest_of({"loss_N": torch.tensor(loss_N)}, json.dumps(keys))})
     table = pyarrow.table({"id": keys, "irreducible_loss": loss_N}).replace_schema_metadata(texts)
     with atomically(path) as place:
         parquet.write_table(table, place)
@@ -433,11 +434,15 @@ def _read_parquet(path: Path) -> tuple[Any, Any, dict[str, str]]:
     _, parquet = _pyarrow()
     with readable(path), path.open("rb") as stream:
         table = parquet.read_table(stream)
-    texts = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+        texts = unsealed({key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()})
     _refuse_other_file(path, texts)
     if not {"id", "irreducible_loss"} <= set(table.column_names):
         raise ValueError(f"path: {path} should hold the columns id and irreducible_loss; write it again")
-    return table["irreducible_loss"].to_numpy(), table["id"].to_pylist(), texts
+    with readable(path):
+        loss_N, keys = table["irreducible_loss"].to_numpy(), table["id"].to_pylist()
+        if texts.get("natsel_arrays") not in (None, digest_of({"loss_N": torch.tensor(loss_N)}, json.dumps(keys))):
+            raise ValueError("it is not as natsel wrote it")
+    return loss_N, keys, texts
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
@@ -31,16 +32,18 @@ from natsel.beliefs.example_losses import ExampleLosses
 from natsel.capabilities import Picks
 from natsel.choose.methods import METHODS, Method, resolve
 from natsel.choose.select import select
+from natsel.containers import sealed
 from natsel.data.alignment import aligned, index_of
 from natsel.data.contents import sample
 from natsel.data.examples import Examples
 from natsel.data.labels import Array, as_numpy
 from natsel.ids import IdArray, are_among, ids_for, keys_of
+from natsel.models.fingerprints import fingerprint
 from natsel.models.last_layer.readout import last_linear
 from natsel.models.networks.augmentation import Augmentation
 from natsel.objectives import Context, read_and_warn
 from natsel.sampling.candidates import CandidateSource, epoch_batches, n_candidates, n_selected, parts_of, source_of
-from natsel.sampling.irreducible_loss import IrreducibleLoss
+from natsel.sampling.irreducible_loss import IrreducibleLoss, examples_fingerprint
 from natsel.sampling.recorded_pass import RecordedPass
 from natsel.sampling.scoring_pass import ExampleLoss, PassResult, ScoringPass
 from natsel.seeds import derive
@@ -310,10 +313,12 @@ class SelectiveLoader:
             parts = self._chosen._asdict() | {"counts": vars(self._chosen.counts)}
             chosen = {name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in parts.items()}
         place = {"epoch": self._epoch, "batch": self._batch, "chosen": chosen, "counts": vars(self._counts)}
-        return copy.deepcopy({**self._settings(), **place})
+        return sealed(copy.deepcopy({**self._settings(), **place}))
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where another loader of the same data, seed and sizes stood."""
+        if not isinstance(state, Mapping) or sealed(state) != state:
+            raise ValueError("state: is not as state_dict() gave it; pass the one that was saved, with nothing changed")
         for name, own in self._settings().items():
             if state.get(name) != own:
                 raise ValueError(
@@ -332,6 +337,7 @@ class SelectiveLoader:
         """What has to be the same where a state is loaded; each rank has a state of its own."""
         return {
             "n_examples": len(self._source),
+            "data": self._data,
             "n_candidates": self.n_candidates,
             "drop_last": self.drop_last,
             "keep": self.keep,
@@ -342,6 +348,13 @@ class SelectiveLoader:
             "rank": self.rank,
             "world": self.world,
         }
+
+    @cached_property
+    def _data(self) -> str:
+        """What names the examples, of which 64 labels stand for those that others read, their ids and losses."""
+        rows = self._source.examples
+        known = _some_labels(self._source) if rows is None else examples_fingerprint(rows)
+        return fingerprint(known, keys_of(self.ids), self._irreducible_N)
 
     def __iter__(self) -> Iterator[SelectedBatch]:
         current, self._ahead = self._ahead, None  # where an iteration was left: what it read and scored already
@@ -683,8 +696,7 @@ def _belongs(table: IrreducibleLoss, ids: IdArray, source: CandidateSource, name
             order_N = np.array([place_of.get(key, -1) for key in keys_of(table.ids)])
         same = order_N.min() < 0 or table.are_of(rows if (order_N[1:] > order_N[:-1]).all() else rows[order_N])
     elif not (same := named):
-        with torch.random.fork_rng(devices=[]):  # else 64 labels tell; a data set may draw
-            labels = next(source.batches([sample(len(ids))], 0))[1].cpu().numpy()
+        labels = _some_labels(source)  # 64 tell
         same = labels.ndim > 1 or labels.dtype.kind not in "iu" or table.are_of(None, labels.astype("<i8"))
     if not same:
         raise ValueError(
@@ -692,6 +704,11 @@ def _belongs(table: IrreducibleLoss, ids: IdArray, source: CandidateSource, name
             f" order ({table.about or 'no more is known'}); say by ids= which these are, or make a table of these"
         )
     return not named and rows is not None and bool(table.fingerprint)
+
+
+def _some_labels(source: CandidateSource) -> Array:
+    with torch.random.fork_rng(devices=[]):  # a data set may draw
+        return as_numpy(next(source.batches([sample(len(source))], 0))[1].cpu())
 
 
 def _needs_of(

@@ -41,9 +41,9 @@ class Report:
         return not self.problems
 
 
-def damage(database: sqlite3.Connection) -> str | None:
+def damage(database: sqlite3.Connection, only_schema: bool = False) -> str | None:
     """What is first found to be wrong with a journal, None where nothing is; one moment of it must be open."""
-    checks = [_schema, _structure, _numbering, _seals]
+    checks = [_schema] if only_schema else [_schema, _structure, _numbering, _seals]
     return next((problem for check in checks for problem in _tried(check, database)), None)
 
 
@@ -85,8 +85,8 @@ def _structure(database: sqlite3.Connection) -> list[str]:
 
 
 def _schema(database: sqlite3.Connection) -> list[str]:
-    missing = schema.expected() - schema.found(database)
-    return [f"{kind} {name} is not natsel's" for kind, name, _ in sorted(missing)]
+    other = {one for one in schema.expected() ^ schema.found(database) if not one[1].startswith("sqlite_")}  # ANALYZE's
+    return [f"{kind} {name} is not natsel's" for kind, name, _ in sorted(other)]
 
 
 def _numbering(database: sqlite3.Connection) -> list[str]:

@@ -20,10 +20,11 @@ commits, at any instruction, goes on from the last commit exactly as it would ha
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor
 
@@ -34,7 +35,7 @@ from natsel.store.artefacts import Artefacts
 from natsel.store.checking import Report
 from natsel.store.copying import copy
 from natsel.store.exporting import label_rows, write_rows
-from natsel.store.failures import explaining
+from natsel.store.failures import explaining, is_busy
 from natsel.store.history import Ask, Label, Round, Run, Stop, Terms
 from natsel.store.opening import MEMORY, connect
 from natsel.store.points import Points, joining
@@ -60,7 +61,9 @@ class Journal:
         self.path = path if str(path) == MEMORY else Path(path)
         self.timeout = timeout
         self._connection = connect(path, create=create, timeout=timeout, check=check)
+        # What every transaction is in: left in C, where no interrupt comes in between, it rolls back what is open.
         self._lock = threading.RLock()
+        self._undo: AbstractContextManager[Any] = self._connection
         self._process = os.getpid()
         self.closed = False
         self._artefacts = Artefacts(self.path if isinstance(self.path, Path) else None)
@@ -79,7 +82,7 @@ class Journal:
     def close(self) -> None:
         """Let go of the file. What was written stays written whether or not this is ever called."""
         with self._lock:
-            self.closed = True
+            self.closed, self._undo = True, nullcontext()
             self._connection.close()
 
     def begin(self, name: str, terms: Terms, points: Points | None = None, *, who: str = "") -> RunState:
@@ -88,7 +91,7 @@ class Journal:
         One that is known must have the same model and seed. What else differs in the terms is recorded as a change, and
         so are points and classes that the run does not know yet; a point with another input is refused.
         """
-        with self._writing() as database:
+        with self._lock, self._undo, self._writing() as database:
             known = queries.run_named(database, name)
             if known is None:
                 writing.run(database, name, terms)
@@ -115,14 +118,14 @@ class Journal:
 
     def add_classes(self, state: RunState, names: Sequence[str], who: str = "") -> None:
         """Record classes that turned up late; those that are known already are left out."""
-        with self._writing(state) as database:
+        with self._lock, self._undo, self._writing(state) as database:
             new = [name for name in dict.fromkeys(names) if name not in state.classes]
             if new:
                 writing.amendment(database, state.run, {"classes": new}, who)
 
     def rename_class(self, state: RunState, old: str, new: str, who: str = "") -> None:
         """Record that a class has another name, or that it is part of the class that has this name already."""
-        with self._writing(state) as database:
+        with self._lock, self._undo, self._writing(state) as database:
             if old not in state.classes and state.renamed.get(old) != new:
                 raise ValueError(
                     f"old: there is no class {old!r}; the classes are {', '.join(dict.fromkeys(state.classes))}"
@@ -132,14 +135,14 @@ class Journal:
 
     def points(self, run: int) -> Points:
         """The points that a run is about, in the order in which they joined."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.points(database, run)
 
     def replay(self, run: int | str = "main", until: int | None = None, *, resolve: Rule | None = None) -> RunState:
         """The state of a run as all its entries, or those up to `until`, make it. `resolve` is its rule where that is a
         function of the user's: without it the label told last counts.
         """
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             known = next((one for one in queries.runs(database) if run in (one.run, one.name)), None)
             if known is None:
                 raise ValueError(f"run: {self.path} has no run {run!r}; ask runs() for those it has")
@@ -147,7 +150,7 @@ class Journal:
 
     def catch_up(self, state: RunState) -> None:
         """Take in what was committed since, by anybody."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             state.fold(queries.changes(database, state.run, state.seq))
 
     def ask(self, state: RunState, ask: Ask, *, limit: int | None = None) -> int | None:
@@ -155,7 +158,7 @@ class Journal:
 
         With `limit` the batch is also refused where it would bring more than so many ids to labelled or outstanding.
         """
-        with self._writing(state) as database:
+        with self._lock, self._undo, self._writing(state) as database:
             taken = len(state.values) + len(state.outstanding) + len(ask.picks)
             if not all(state.free(id) for id in ask.ids) or (limit is not None and taken > limit):
                 return None
@@ -179,7 +182,7 @@ class Journal:
         An id with a label is not skipped.
         """
         values_by_id = dict(zip(ids, values, strict=True))
-        with self._writing(state) as database:
+        with self._lock, self._undo, self._writing(state) as database:
             if only_new:
                 known = {id for id in values_by_id if id in state.votes}
             else:
@@ -194,7 +197,7 @@ class Journal:
 
     def skip(self, state: RunState, ids: Sequence[Key], who: str = "") -> None:
         """Set ids aside that nobody can or will label."""
-        with self._writing(state) as database:
+        with self._lock, self._undo, self._writing(state) as database:
             labelled = [id for id in ids if id in state.values]
             if labelled:
                 raise ValueError(f"ids: {labelled[0]} has a label; tell a better one instead of skipping it")
@@ -202,7 +205,7 @@ class Journal:
 
     def release(self, state: RunState, ids: Sequence[Key], who: str = "") -> None:
         """Hand outstanding ids back, so that they may be asked for again; disputed ones may be, too."""
-        with self._writing(state) as database:
+        with self._lock, self._undo, self._writing(state) as database:
             strangers = [id for id in ids if id not in state.outstanding and id not in state.disputed]
             if strangers:
                 raise ValueError(f"ids: {strangers[0]} is not outstanding; only ids asked for can be released")
@@ -212,13 +215,13 @@ class Journal:
         self, run: int, revision: int, n_labelled: int, metrics: Mapping[str, float], seconds: Mapping[str, float]
     ) -> None:
         """Write what came of a fit, unless it was written before (by another client, or before a kill)."""
-        with self._writing() as database:
+        with self._lock, self._undo, self._writing() as database:
             if not queries.has_round(database, run, revision):
                 writing.round(database, run, revision, n_labelled, metrics, seconds)
 
     def record_stop(self, run: int, stop: Stop) -> None:
         """Write why a run ended, once."""
-        with self._writing() as database:
+        with self._lock, self._undo, self._writing() as database:
             if stop not in queries.stops(database, run):
                 writing.stop(database, run, stop)
 
@@ -226,7 +229,7 @@ class Journal:
         """Keep tensors of a round by the hash of their bytes; what is kept already stays. The hash is returned."""
         # The file is on disk before the row that names it: a kill in between leaves a file nobody names, no harm done.
         name, size = self._artefacts.write(tensors)
-        with self._writing() as database:
+        with self._lock, self._undo, self._writing() as database:
             kept = queries.artefact(database, run, kind, revision)
             if kept is None:
                 writing.artefact(database, run, kind, revision, name, size)
@@ -234,43 +237,43 @@ class Journal:
 
     def fetch(self, run: int, kind: str, revision: int) -> dict[str, Tensor] | None:
         """The tensors kept for a round, None where there are none, or (with a warning) none that can be read."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             name = queries.artefact(database, run, kind, revision)
         return None if name is None else self._artefacts.read(name)
 
     def kept(self, run: int, kind: str) -> list[int]:
         """The rounds (by `revision`) for which something of this kind is kept, in order."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.kept(database, run, kind)
 
     def runs(self) -> list[Run]:
         """All runs in the journal."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.runs(database)
 
     def rounds(self, run: int) -> list[Round]:
         """The rounds of a run in order: fits with their metrics, stages' seconds and the batches asked for."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.rounds(database, run)
 
     def has_round(self, run: int, revision: int) -> bool:
         """Whether a fit to this revision of the labels is on record."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.has_round(database, run, revision)
 
     def labels(self, run: int, since: int = 0) -> list[Label]:
         """Every label ever told after entry `since`, corrections and all, in order."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.labels(database, run, since)
 
     def contents(self, run: int) -> dict[Key, int]:
         """Digests of the inputs that labels were told for, by id, where they were given."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.contents(database, run)
 
     def stops(self, run: int) -> list[Stop]:
         """Why the run ended, as often as it did."""
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return queries.stops(database, run)
 
     def copy(self, path: str | Path) -> Report:
@@ -285,7 +288,7 @@ class Journal:
         ...     journal.copy(f"{folder}/backup.db").labels
         2
         """
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return copy(database, self._artefacts, Path(path))
 
     def check(self) -> Report:
@@ -294,7 +297,7 @@ class Journal:
         >>> Journal().check().sound
         True
         """
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             return checking.report(database, self._artefacts, self.path)
 
     def export(self, path: str | Path) -> int:
@@ -310,7 +313,7 @@ class Journal:
         ...     journal.export(f"{folder}/labels.csv")
         2
         """
-        with self._reading() as database:
+        with self._lock, self._undo, self._reading() as database:
             rows = label_rows(database)
         write_rows(rows, path)
         return len(rows)
@@ -318,14 +321,10 @@ class Journal:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """The connection in a transaction that sees one moment of the journal."""
-        with self._lock, explaining(self.path, self.timeout):
-            self._check_usable()
-            self._connection.execute("BEGIN")
-            try:
-                yield self._connection
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+        with explaining(self.path, self.timeout):
+            self._patiently("BEGIN")
+            self._patiently("SELECT count(*) FROM sqlite_master")  # from now on nobody makes this reader wait
+            yield self._connection
 
     @contextmanager
     def _writing(self, state: RunState | None = None) -> Iterator[sqlite3.Connection]:
@@ -333,22 +332,25 @@ class Journal:
 
         A state given is brought up to date first: while the block runs, it is how things are.
         """
-        with self._lock, explaining(self.path, self.timeout):
-            self._check_usable()
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                if state is not None:
-                    state.fold(queries.changes(self._connection, state.run, state.seq))
-                yield self._connection
-                seals.seal(self._connection)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with explaining(self.path, self.timeout):
+            self._patiently("BEGIN IMMEDIATE")
+            if state is not None:
+                state.fold(queries.changes(self._connection, state.run, state.seq))
+            yield self._connection
+            seals.seal(self._connection)
+            self._patiently("COMMIT")
 
-    def _check_usable(self) -> None:
+    def _patiently(self, statement: str) -> None:
+        """Execute a statement when its turn comes; Ctrl-C is heard after each short wait."""
         if self.closed:
             raise ValueError(f"store: {self.path} was closed; open it again")
         if os.getpid() != self._process:  # SQLite's locks do not survive a fork
             raise ValueError(f"store: {self.path} was opened before this process was forked; open it again here")
+        deadline = time.monotonic() + self.timeout
+        while True:
+            try:
+                self._connection.execute(statement)
+                return
+            except sqlite3.OperationalError as failure:
+                if not is_busy(failure) or time.monotonic() > deadline:
+                    raise

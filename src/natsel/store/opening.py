@@ -38,7 +38,7 @@ def connect(path: str | Path, *, create: bool = True, timeout: float = 60.0, che
     while True:
         connection = None
         try:
-            connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(path, timeout=min(timeout, 0.1), isolation_level=None, check_same_thread=False)
             _prepare(connection, path, check)
             return connection
         except BaseException as failure:
@@ -63,6 +63,7 @@ def _check_place(path: Path, create: bool) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
     # Before anything is changed in a file that may be somebody else's, and at one moment, for it may be in the making.
     connection.execute("BEGIN")
     version = _recognise(connection, path)
@@ -74,9 +75,9 @@ def _prepare(connection: sqlite3.Connection, path: str | Path, check: bool) -> N
     connection.execute("PRAGMA cache_spill = OFF")  # else pages of a large commit are written before its end
     if not version:
         _make(connection, path)
-    elif check:
+    else:
         connection.execute("BEGIN")
-        _refuse_damage(connection, path)
+        _refuse_damage(connection, path, check)
         connection.execute("ROLLBACK")
     connection.execute("PRAGMA foreign_keys = ON")
 
@@ -89,8 +90,8 @@ def _make(connection: sqlite3.Connection, path: str | Path) -> None:
     connection.execute("COMMIT")
 
 
-def _refuse_damage(connection: sqlite3.Connection, path: str | Path) -> None:
-    reason = damage(connection)
+def _refuse_damage(connection: sqlite3.Connection, path: str | Path, check: bool) -> None:
+    reason = damage(connection, only_schema=not check)
     if reason is not None:
         raise damaged(path, reason, whole_until(connection))
 

@@ -291,7 +291,7 @@ def _read_toml(name: str | Path) -> tuple[dict[str, Any], str]:
         except FileNotFoundError:
             words = f"recipe: there is no file {path}; natsel run --list shows the recipes that ship"
             raise ValueError(words) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as reason:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as reason:
             raise ValueError(f"recipe: {path} is no TOML ({reason}); mend that line") from None
     known = recipe_names()
     if str(name) not in known:

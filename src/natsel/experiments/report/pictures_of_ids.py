@@ -1,6 +1,7 @@
 """Pictures for ids that are names of files: shrunk, as addresses that need no host, while bytes for pictures last."""
 
 import io
+from contextlib import suppress
 from pathlib import Path
 
 from natsel.data.images import ENDINGS
@@ -34,9 +35,11 @@ class PicturesOfIds:
 
     def file_of(self, id: Key) -> Path | None:
         """The picture of an id; None where there is none, or where it lies outside of the folder."""
-        path = (self._root / str(id)).resolve()
-        known = path.suffix.lower() in ENDINGS and path.is_relative_to(self._root) and path.is_file()
-        return path if known else None
+        with suppress(ValueError, OSError):  # no name of a file: too long, or with a NUL in it
+            path = (self._root / str(id)).resolve()
+            known = path.suffix.lower() in ENDINGS and path.is_relative_to(self._root) and path.is_file()
+            return path if known else None
+        return None
 
     def address(self, id: Key) -> str | None:
         """The picture as an address; None where there is none, where it cannot be read, or no bytes are left."""
@@ -47,6 +50,8 @@ class PicturesOfIds:
         try:
             with self._image.open(path) as picture:
                 picture.draft("RGB", (2 * _SIDE, 2 * _SIDE))  # large photographs are read at a fraction of their size
+                if 0 < (self._image.MAX_IMAGE_PIXELS or 0) < picture.width * picture.height:
+                    return None
                 small = picture.convert("RGB")
             small.thumbnail((_SIDE, _SIDE))
             small.save(content, "JPEG", quality=80)

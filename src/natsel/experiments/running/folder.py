@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from natsel.containers import appending, own, write_text
+from natsel.containers import appending, own, sealed, unsealed, write_text
 from natsel.experiments.recipe.checks import Check, any_table, each, either, flag, folder_name, one_of, table, text
 from natsel.experiments.recipe.plan import published_table
 from natsel.experiments.recipe.recipe import Recipe
@@ -66,7 +66,7 @@ def write_outcome(folder: Path, job: Job, outcome: Mapping[str, Any]) -> None:
     """Write down how a job ended, beside its journal."""
     path = journal_path(folder, job.slug, job.seed).with_suffix(".json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, outcome)
+    write_json(path, sealed(outcome))
 
 
 def read_outcome(folder: Path, slug: str, seed: int) -> dict[str, Any]:
@@ -86,8 +86,9 @@ def read_object(path: Path, schema: Mapping[str, Check] | None = None, *needed: 
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError(f"it holds {json.dumps(found)[:40]} and no object")
+        found = unsealed(found)
         return found if schema is None else table(schema, found, "", needed)
-    except ValueError as reason:  # of the text, its encoding or what it says
+    except (ValueError, RecursionError) as reason:  # of the text, its encoding or what it says
         raise ValueError(
             f"folder: {path} cannot be read ({reason}); remove that file, which natsel run makes again, or take it from"
             " a backup"
@@ -103,8 +104,9 @@ def read_document(folder: Path) -> dict[str, Any]:
             " or the journal of a learner"
         )
     try:
-        document = table(_DOCUMENT, json.loads(path.read_text(encoding="utf-8")), "", ("recipe",))
-    except ValueError as reason:
+        found = unsealed(dict(json.loads(path.read_text(encoding="utf-8"))))
+        document = table(_DOCUMENT, found, "", ("recipe",))
+    except (ValueError, TypeError, RecursionError) as reason:
         raise ValueError(
             f"folder: {path} is no recipe of natsel ({reason});"
             " take another folder, or throw the old runs away with natsel run --fresh"
@@ -155,7 +157,7 @@ def prepare(
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
     found = fingerprints(recipe)
     document = {"recipe": written.as_table(), **({"fingerprints": found} if found else {}), "runs": [*runs, run]}
-    write_json(folder / "recipe.json", document)
+    write_json(folder / "recipe.json", sealed(document))
 
 
 @contextmanager

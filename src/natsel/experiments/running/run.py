@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from natsel.containers import own
+from natsel.containers import own, sealed
 from natsel.experiments.recipe.plan import Plan
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.data_source import Given
@@ -74,7 +74,7 @@ def run_plan(
     if processes < 0:
         raise ValueError(f"processes: expected 0 or more, found {processes}")
     folder = Path(folder)
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    deadline = None if minutes is None or minutes > 1e6 else time.monotonic() + 60 * minutes
     reports = progress or (lambda variant: lambda event: None)
     options: dict[str, Any] = {"processes": processes, "device": device, "fresh": fresh, "command": command}
     outcomes = {}
@@ -127,7 +127,7 @@ def run_recipe(
     def begin(data: dict[str, Any] | None) -> None:
         prepare(folder, recipe, device=device, fresh=fresh, command=command)
         if data is not None:
-            write_json(folder / "data.json", data)
+            write_json(folder / "data.json", sealed(data))
 
     if not waiting:
         begin(None)
@@ -154,7 +154,7 @@ def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, repo
             about = {"name": plan.name, "about": plan.about, "full": plan.full, "variants": begun}
             about |= {"claims": [one.as_table() for one in plan.claims], "command": list(command)}
             about |= {"groups": plan.groups, "published": plan.published} if plan.groups else {}
-            write_json(folder / "plan.json", about | {"versions": versions()})
+            write_json(folder / "plan.json", sealed(about | {"versions": versions()}))
             noted = True
         report(event)
 
@@ -173,8 +173,8 @@ def _run_study(
         )
     document = {"name": plan.name, "about": plan.about, "study": plan.study, "settings": settings}
     document |= {"full": plan.full, "command": list(command), "versions": versions(), "device": device}
-    write_json(folder / "study.json", document | {"findings": before.get("findings")})
+    write_json(folder / "study.json", sealed(document | {"findings": before.get("findings")}))
     findings = STUDIES[plan.study].part("run")(
         settings, folder, device=device, fresh=fresh, tell=lambda words: report({"event": "said", "text": words})
     )
-    write_json(folder / "study.json", document | {"findings": findings})
+    write_json(folder / "study.json", sealed(document | {"findings": findings}))

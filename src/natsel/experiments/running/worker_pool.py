@@ -115,7 +115,8 @@ class WorkerPool:
             return False
         error = f"the process ended with code {code}; its last words:\n{_tail(self._log(slot))}"
         if self.begun:
-            write_outcome(self.folder, job, {"error": error})
+            with contextlib.suppress(OSError):  # a full disk may be why it ended
+                write_outcome(self.folder, job, {"error": error})
         self.events.put({"event": "failed", "error": error, "job": job} | job.named())
         return True
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from natsel.containers import atomically, own
+from natsel.containers import atomically, own, readable, sealed
 from natsel.experiments.running.folder import read_object, write_json
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ class Units:
         """What was measured under this name, measuring it where it was not."""
         path = self.folder / f"{name}.json"
         if not path.is_file():
-            write_json(path, measure())
+            write_json(path, sealed(measure()))
         return read_object(path)
 
     def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
@@ -45,5 +45,5 @@ class Units:
             made = make()
             with atomically(path) as place, place.open("wb") as stream:
                 np.savez(stream, **made)  # type: ignore[arg-type]
-        with np.load(path, allow_pickle=False) as held:
+        with readable(path), np.load(path, allow_pickle=False) as held:
             return dict(held)

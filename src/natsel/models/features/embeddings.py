@@ -3,9 +3,9 @@
     key(input) = blake2b(type, shape, bytes)        embedding = cache[backbone's name][key], computed where missing
 
 Rows are known by what is in them, never by their position: sub-samples, copies and other runs share the work. The
-cache is one folder per backbone, in it segments of about five seconds' work (`.keys.npy` and a memory-mapped
-`.rows.npy`), each written all or nothing: a killed process loses its last segment and no more. Processes that need the
-same rows wait for each other instead of doing the work twice.
+cache is one folder per backbone, in it segments of about five seconds' work (`.safetensors` with keys and rows), each
+written all or nothing: a killed process loses its last segment and no more. Processes that need the same rows wait for
+each other instead of doing the work twice.
 """
 
 import hashlib
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from natsel.containers import appending, atomically, read_npy
+from natsel.containers import appending, open_arrays, write_arrays
 from natsel.data.contents import encoded_rows, kind_of
 from natsel.data.folders import cache_folder
 from natsel.data.frames import FrameRows, by_position
@@ -110,16 +111,15 @@ class _Index:
         self.names: list[str] = []
         self.keys_M_2 = np.empty((0, 2), dtype="<u8")
         self.place_M_2 = np.empty((0, 2), dtype=np.int64)  # segment, row
-        for path in sorted(folder.glob("*.keys.npy")):
-            self._add(path.name.removesuffix(".keys.npy"), read_npy(path))
+        for path in sorted(folder.glob("*.safetensors")):
+            self._add(path.name, open_arrays(path).read("keys_m_2").numpy().view("<u8"))
         self._sort()
 
     def write(self, keys_m_2: Array, rows_m_D: Array) -> None:
-        """Keep a segment; it counts from the moment its keys are there."""
-        name = hashlib.blake2b(keys_m_2.tobytes(), digest_size=12).hexdigest()
-        for kind, array in (("rows", rows_m_D), ("keys", keys_m_2)):
-            with atomically(self.folder / f"{name}.{kind}.npy") as place, place.open("wb") as stream:
-                np.save(stream, array)
+        """Keep a segment."""
+        name = f"{hashlib.blake2b(keys_m_2.tobytes(), digest_size=12).hexdigest()}.safetensors"
+        arrays = {"keys_m_2": keys_m_2.view(np.int64), "rows_m_D": rows_m_D}
+        write_arrays(self.folder / name, {key: torch.tensor(array) for key, array in arrays.items()}, {})
         self._add(name, keys_m_2)
         self._sort()
 
@@ -134,7 +134,7 @@ class _Index:
         place_N_2 = self.place_M_2[self._find(keys_N_2)]
         rows_N_D = np.empty((len(keys_N_2), features), dtype=np.float32)
         for segment in np.unique(place_N_2[:, 0]):
-            rows = np.load(self.folder / f"{self.names[segment]}.rows.npy", mmap_mode="r", allow_pickle=False)
+            rows = open_arrays(self.folder / self.names[segment]).read("rows_m_D").numpy()
             here_n = np.flatnonzero(place_N_2[:, 0] == segment)
             rows_N_D[here_n] = rows[place_N_2[here_n, 1]]
         return rows_N_D
