@@ -251,11 +251,14 @@ class Experiment(Known):
         return [*found, folders.read_object(folder / "data.json")]
 
 
+_STUDY = {"name": "line", "about": "", "study": "gp-example", "settings": {}, "findings": {"table": [{"x": 0.25}]}}
+
+
 class Study(Known):
     modules = ("experiments.running.folder",)
 
     def write(self, folder):
-        folders.write_json(folder / "study.json", sealed({"name": "line", "findings": {"table": [{"x": 0.25}]}}))
+        folders.write_json(folder / "study.json", sealed(_STUDY))
 
     def read(self, folder):
         return folders.read_plan(folder)
@@ -326,7 +329,9 @@ FOR_OTHERS = {
 }
 """What else natsel writes: module → why no flipped bit of it can come back as something else."""
 
-_WRITES = re.compile(r"atomically\(|\.write_text\(|\.write_bytes\(|save_file\(|savez|np\.save\(|write_array\(|backup\(")
+_WRITES = re.compile(
+    r"atomically\(|appending\(|write_text\(|\.write_bytes\(|save_file\(|savez|np\.save\(|write_array\(|backup\("
+)
 _OPENS = re.compile(r"\.open\(\"[wax]|open\([^()]*\"[wax]b?\"")
 
 

@@ -38,6 +38,7 @@ from natsel.experiments.running.run import run_plan
 from natsel.store import Journal
 from natsel.store.exporting import write_rows
 from natsel.texts import csv_lines, escape, in_toml, visible
+from own_files import without_digests
 
 SMALL = {"k": 4, "budget": 8, "seeds": 1, "methods": ["random", "bald"], "initial": {"count": 4}}
 TEXTS = {"file": "t.csv", "labels": "y", "inputs": ["text"], "test": 0.3}
@@ -80,7 +81,7 @@ def home(finished, tmp_path, monkeypatch):
 
 
 def change(path, how):
-    found = json.loads(path.read_text())
+    found = without_digests(json.loads(path.read_text()))
     how(found)
     path.write_text(json.dumps(found))
 
@@ -456,7 +457,7 @@ WRONG_PLANS = [
 
 def test_a_plan_is_checked_like_a_recipe(home, refused):  # noqa: F811
     place = home / "parts" / "plan.json"
-    found = json.loads(place.read_text())
+    found = without_digests(json.loads(place.read_text()))
     for said in WRONG_PLANS:
         place.write_text(json.dumps(found | said))
         assert f"plan.json cannot be read ({next(iter(said))}" in refused("report", home / "parts")
