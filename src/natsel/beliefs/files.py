@@ -136,6 +136,10 @@ def read_predictions(
     if path.suffix in (".npz", ".safetensors"):
         arrays = open_arrays(path)
         if "natsel_kind" in arrays.texts:
+            if key is not None or single_draw:
+                raise ValueError(
+                    f"{'single_draw' if key is None else 'key'}: {path} is a belief, which knows its arrays; leave it out"
+                )
             return _saved(_load(arrays, path), path, kind, noise)
         if means and key is None and _ARMS & set(arrays.shapes):
             return _both_arms(arrays, path, noise, ids_key, weights_key)

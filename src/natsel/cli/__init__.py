@@ -5,6 +5,7 @@ of threads are there before torch is. Bad input ends with exit code 2 and one se
 130.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -27,6 +28,7 @@ from natsel.cli import (
     select,
     triage,
 )
+from natsel.cli.idle_options import Command
 
 app = typer.Typer(
     name="natsel",
@@ -38,7 +40,7 @@ app = typer.Typer(
 )
 COMMANDS = (demo, select, evaluate, triage, irreducible_loss, prune, methods, info, run, report, bench)
 for module in COMMANDS:
-    app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
+    app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.command)
 for group in (data, journal):
     app.add_typer(group.app, name=group.NAME, epilog=group.EXAMPLE)
 
@@ -79,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None and not {"-h", "--help", "--version"} & set(sys.argv):
         threads.settle()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a sign that the encoding lacks becomes ?, after hours of runs too
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)
     except (ValueError, ImportError, OSError) as refusal:

@@ -52,10 +52,6 @@ def command(
     except ParseError as error:  # more than the one line other refusals have: the caret shows where
         print(f"natsel: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-    if table is None:
-        for option, given in {"at": at, "q": q, "diagram": diagram}.items():
-            if given:
-                raise ValueError(f"{option}: there are no numbers to use it with; pass --table too")
     joint = None if table is None else _table(table)
     if isinstance(parsed, Statement):
         if diagram is not None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from natsel.cli.idle_options import refuse_idle
 from natsel.cli.output import fitted, print_json, warn
 from natsel.cli.prediction_files import Inputs, columns
 
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from natsel.experiments.running.worker_pool import Report
 
 NAME = "run"
+_ON_CPU = ("forest", "logistic", "probit-gp", "sklearn.")
 EXAMPLE = "Example: natsel run digits   or   natsel run --new my.toml --data my.csv --labels kind; natsel run my.toml"
 
 
 def command(
+    context: typer.Context,
     recipe: Annotated[
         str | None, typer.Argument(help="A recipe that ships (see --list) or a .toml file of your own.")
     ] = None,
@@ -29,17 +32,27 @@ def command(
         Path | None, typer.Option(help="Where journals and report go; runs/RECIPE if not given. What is there goes on.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Other methods: names with commas, power-bald:beta=4 to set a parameter.")
+        str | None,
+        typer.Option(
+            help="Other methods: names with commas, power-bald:beta=4 to set a parameter. What the folder holds stays."
+        ),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Other seeds, for example 0-4 or 0,3.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Other seeds, for example 0-4 or 0,3. Those in the folder stay.")
+    ] = None,
     variants: Annotated[
         str | None, typer.Option(help="Parts of a recipe that has several, with commas; all if not given.")
     ] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Another number of labels in all.")] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Runs side by side.")] = 2,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Another number of labels in all; more than runs in the folder have.")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Runs side by side; a study has one process.")] = 2,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is if not given.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop after so many minutes; the same command goes on.")
+        float | None,
+        typer.Option(
+            min=0, help="Stop after so many minutes; the same command goes on. A study ends the measurement it is at."
+        ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="The published protocol; may want a GPU.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the runs in the folder and start again.")] = False,
@@ -68,11 +81,14 @@ def command(
 
     plan = load_plan(recipe, full=full, variants=variants)
     chosen = plan.adjusted(methods=methods, seeds=seeds, budget=budget)
+    _refuse_what_changes_nothing(context, chosen, device)
     place = folder or Path("runs") / chosen.name
     given = (("variants", variants), ("methods", methods), ("seeds", seeds), ("budget", budget))
     said = ["natsel", "run", recipe, *(f"--{name} {value}" for name, value in given if value)]
     said += ["--full"] if full else []
     _say_what_it_needs(chosen)
+    if not fresh and (methods or seeds or budget):
+        _say_what_stays(context, chosen, place)
     run_and_show(
         chosen, place, as_json=as_json, processes=processes, device=device, minutes=minutes, fresh=fresh, command=said
     )
@@ -108,6 +124,36 @@ def run_and_show(plan: "Plan", folder: Path, *, as_json: bool, show: Any = None,
         raise typer.Exit(1)
 
 
+def _refuse_what_changes_nothing(context: typer.Context, plan: "Plan", device: str | None) -> None:
+    """Refuse options that this plan does not look at."""
+    from natsel.experiments.studies import STUDIES
+
+    if not plan.has_full:
+        refuse_idle(context, f"{plan.name} has one protocol and says of no other", "full")
+    if plan.study:
+        refuse_idle(context, f"{plan.name} is a study, which works in one process", "processes")
+    kinds = [str(recipe.model["kind"]) for recipe in plan.recipes.values()]
+    trains = STUDIES[plan.study].networks if plan.study else any(not kind.startswith(_ON_CPU) for kind in kinds)
+    if not trains and device != "cpu":
+        refuse_idle(context, f"{plan.name} has no networks and computes on the CPU", "device")
+
+
+def _say_what_stays(context: typer.Context, plan: "Plan", folder: Path) -> None:
+    """What the folder holds beside the runs that are asked for stays, and the report shows it: nothing is taken away."""
+    from natsel.experiments.running.folder import with_earlier_runs
+
+    for name, asked in plan.recipes.items():
+        held, place = with_earlier_runs(folder / name, asked), folder / name
+        if held.budget > asked.budget:
+            refuse_idle(
+                context, f"runs in {place} have {held.budget} labels, and a smaller one takes none away", "budget"
+            )
+        others = [one.label for one in held.methods if one not in asked.methods]
+        others += [f"seed {seed}" for seed in held.seeds if seed not in asked.seeds]
+        if others:
+            warn([f"{place} also holds {', '.join(others)}, which the report shows too"])
+
+
 def _say_what_it_needs(plan: "Plan") -> None:
     """Files, data sets and extras, before anything starts; what is missing is refused with what to do about it."""
     from natsel.experiments.recipe.needs import in_words, needs, refuse_missing
@@ -119,6 +165,9 @@ def _say_what_it_needs(plan: "Plan") -> None:
 
 
 def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]") -> None:
+    import shlex
+
+    from natsel.containers import atomically
     from natsel.experiments.recipe.new_recipe import new_recipe
 
     if new is None or data is None:
@@ -130,9 +179,9 @@ def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]
     if not new.resolve().parent.is_dir():
         raise ValueError(f"new: there is no folder {new.parent}; make it first")
     text = new_recipe(data, new, **named)
-    with new.open("x", encoding="utf-8") as file:
-        file.write(text)
-    typer.echo(f"wrote {new}; read it, then: natsel run {new}")
+    with atomically(new) as place:
+        place.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {new}; read it, then: natsel run {shlex.quote(str(new))}")
 
 
 def _run(plan: "Plan", folder: Path, options: dict[str, Any]) -> "Mapping[str, Outcome]":
@@ -213,11 +262,13 @@ def _table(experiment: "Experiment") -> Any:
 
 
 def _list(as_json: bool) -> None:
+    from natsel.experiments.recipe.needs import needs
     from natsel.experiments.recipe.plan import load_plan, recipe_names
 
     recipes = [load_plan(name) for name in recipe_names()]
+    wanted = {recipe.name: [need.what for need in needs(recipe)] for recipe in recipes}
     if as_json:
-        print_json([recipe.as_dict() for recipe in recipes])
+        print_json([recipe.as_dict() | {"needs": wanted[recipe.name]} for recipe in recipes])
         return
     from rich.console import Console
     from rich.table import Table
@@ -225,5 +276,11 @@ def _list(as_json: bool) -> None:
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 1, 0))
     for recipe in recipes:
-        table.add_row(Text(recipe.name, "bold"), Text(recipe.about))
-    Console(highlight=False).print(table)
+        about = Text(recipe.about)
+        table.add_row(
+            Text(recipe.name, "bold"), about.append(f"\nneeds {', '.join(wanted[recipe.name]) or 'nothing'}", "dim")
+        )
+    bare = [name for name, found in wanted.items() if not found]
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"{len(bare)} of {len(recipes)} run with nothing downloaded: {', '.join(bare)}")

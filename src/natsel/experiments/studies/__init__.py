@@ -12,13 +12,15 @@ from natsel.experiments.recipe.checks import Check, each, flag, number, one_of, 
 class Study:
     """A study: `module` holds `run`, `claims` and `sections`, and is imported when it is wanted.
 
-    `sets` are the data sets that it learns from, `made` those that its module makes by a formula.
+    `sets` are the data sets that it learns from, `made` those that its module makes by a formula; `networks`: it trains
+    some, on the device that is named.
     """
 
     module: str
     settings: Mapping[str, Check]
     sets: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
+    networks: bool = True
 
     def part(self, name: str) -> Any:
         """One of the functions of the module."""
@@ -122,6 +124,7 @@ STUDIES = {
         | {"seed": whole(0), "set": one_of("synthetic", "ihdp"), "search": one_of("top", "softmax")}
         | {"methods": each(one_of(*_CAUSAL))},
         made=("synthetic",),
+        networks=False,
     ),
     "causal-pictures": Study(
         "causal_pictures",
@@ -130,7 +133,7 @@ STUDIES = {
         | {"methods": each(one_of(*_CAUSAL))},
         ("mnist",),
     ),
-    "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
+    "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}, networks=False),
     "online-inference": Study(
         "online_inference",
         _counts("start step trials sub_trials test train validation candidates epoch_samples max_epochs")

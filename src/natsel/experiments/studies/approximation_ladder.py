@@ -180,7 +180,7 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """The rank correlations of each rung with the gold ensemble, batch by batch, for each trial and sequence."""
@@ -189,7 +189,7 @@ def run(
             f"candidates: expected 2 or more that divide the {settings['pool']} points of the pool, found"
             f" {settings['candidates']}; name another number"
         )
-    units, rows, gold_rows = Units(folder, fresh), [], []
+    units, rows, gold_rows = Units(folder, deadline), [], []
     for trial in range(settings["trials"]):
         data = cache(partial(_data, settings, trial, device))  # made once, and only where something is missing
         first = cache(partial(_first_models, settings, trial, data))

@@ -65,11 +65,11 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """The √PEHE of each method and trial after every round, and what was acquired."""
-    rows = rounds(settings, partial(_task, settings), Units(folder, fresh), tell)
+    rows = rounds(settings, partial(_task, settings), Units(folder, deadline), tell)
     return {"rows": rows, **{name: settings[name] for name in ("set", "search", "trials", "start", "k")}}
 
 

@@ -47,13 +47,13 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """Errors, gaps, calibration errors and rejection curves of one-hot members and of probabilities on every set."""
     if not settings["shifts"]:
         raise ValueError("shifts: found none; name at least one, such as blur-2")
-    units, members = Units(folder, fresh), []
+    units, members = Units(folder, deadline), []
     for number in range(settings["members"]):
 
         def trained(number: int = number) -> Arrays:

@@ -37,7 +37,7 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """How well each score finds wrong labels, for each trial."""
@@ -46,7 +46,7 @@ def run(
             f"early_epoch: expected 1 to {settings['epochs']}, the epochs of training, found"
             f" {settings['early_epoch']}; look earlier"
         )
-    units, rows = Units(folder, fresh), []
+    units, rows = Units(folder, deadline), []
     pictures, wrong_N = _data(settings)
     for trial in range(settings["trials"]):
         seed = derive(settings["seed"], "trial", trial)

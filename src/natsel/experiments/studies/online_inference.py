@@ -36,14 +36,14 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """All measurements as rows: sequence, trial, size, and for each what baseline, online and retrained came to."""
-    units, lab = Units(folder, fresh), _Lab(settings, device)
+    units, lab = Units(folder, deadline), _Lab(settings, device)
     rows = []
     for sequence in _SEQUENCES:
-        ordered = lab.sequence(sequence, folder, tell)
+        ordered = lab.sequence(sequence, folder, tell, units)
         for trial in range(settings["trials"]):
             for size in range(settings["start"], settings["last"] + settings["step"] + 1, settings["step"]):
                 found = units.measured(f"{sequence}-{trial}-{size}", partial(lab.measure, ordered, trial, size))
@@ -64,7 +64,7 @@ class _Lab:
         self.pool, self.validation = (replace(one, masks={}) for one in split(data.train, wanted, seed=0))
         self.test = replace(split(data.test, (settings["test"],), seed=1)[0], masks={})
 
-    def sequence(self, name: str, folder: Path, tell: Tell) -> Examples:
+    def sequence(self, name: str, folder: Path, tell: Tell, units: Units) -> Examples:
         """Labels in the order they came: a balanced start, then chosen actively or at random."""
         from natsel.data import balanced_start
         from natsel.learning import ActiveLearner
@@ -91,7 +91,7 @@ class _Lab:
                 learner.tell(start, learner.pool.answers(start))
             if learner.n_labelled < count:
                 tell(f"choosing {count - learner.n_labelled} labels actively")
-                learner.run(count)
+                learner.run(count, stop=lambda view: units.go_on())
             return self.pool[learner.labelled_ids[:count]]
 
     def measure(self, ordered: Examples, trial: int, size: int) -> dict[str, Any]:

@@ -56,11 +56,14 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """AUROC of every score against every set, for each network and trial."""
-    units = Units(folder, fresh)
+    known = outside_sets(settings["set"])
+    for stranger in (name for name in settings["outside"] if name not in known):
+        raise ValueError(f"outside: there is no {stranger!r} for {settings['set']}; there are {', '.join(known)}")
+    units = Units(folder, deadline)
     rows = []
     for network in settings["networks"]:
         for trial in range(settings["trials"]):

@@ -84,15 +84,16 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """Rank correlations, the ratio of two scores, and the accuracy of every trained network."""
     check(settings)
-    units, names, rows = Units(folder, fresh), unit_names(settings), list[dict[str, Any]]()
+    units, names, rows = Units(folder, deadline), unit_names(settings), list[dict[str, Any]]()
 
     def made(name: str) -> None:
         if not is_made(folder, name):
+            units.go_on()
             tell(f"{names.index(name) + 1} of {len(names)}: {make_unit(settings, folder, name, device=device)}")
 
     for name in names:

@@ -51,11 +51,11 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """AUROC, rank correlations and patches of every score on test scenes with unknown objects."""
-    units, members = Units(folder, fresh), []
+    units, members = Units(folder, deadline), []
     for number in range(settings["members"]):
 
         def trained(number: int = number) -> Arrays:

@@ -63,13 +63,13 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """Accuracy over steps and what was selected, for each condition, trial and method."""
     if UNIFORM not in settings["methods"]:
         raise ValueError(f"methods: all are compared with {UNIFORM}, which is not among them; add it")
-    units, rows = Units(folder, fresh), []
+    units, rows = Units(folder, deadline), []
     for condition in settings["conditions"]:
         for trial in range(settings["trials"]):
             # Made once, and only where something is missing.

@@ -62,11 +62,11 @@ def run(
     folder: Path,
     *,
     device: str | None = None,
-    fresh: bool = False,
+    deadline: float | None = None,
     tell: Tell = lambda words: None,
 ) -> dict[str, Any]:
     """The scores of all trials, and how they correlate."""
-    units = Units(folder, fresh)
+    units = Units(folder, deadline)
     trials = []
     for trial in range(settings["trials"]):
         trials.append(units.measured(str(trial), partial(_trial, settings, trial, device)))
