@@ -196,11 +196,10 @@ def triage(
     epistemic, aleatoric = _objectives(belief)
     if epistemic is None and epistemic_limit is not None:
         raise ValueError(f"epistemic_limit: {type(belief).__name__} does not tell what is unfamiliar; leave it out")
-    known, used = belief.uncertainty_limits, list[str]()
+    known = belief.uncertainty_limits
 
     def limit(name: str, objective: Objective, given: float | None, own: float | None) -> float:
         if given is None and reference is not None:
-            used.append(name)
             return -threshold_of(-_scores(objective, reference), level)
         found = own if given is None else given
         if not isinstance(found, int | float) or math.isnan(found):
@@ -218,8 +217,6 @@ def triage(
         epistemic_limit = limit("epistemic_limit", epistemic, epistemic_limit, known[0])
         epistemic_N = _scores(epistemic, belief)
         decisions_N = decisions_N.masked_fill(epistemic_N > epistemic_limit, 2)
-    if reference is not None and not used:
-        raise ValueError("reference: all limits are given, and none is taken from it; leave it out")
     return Triage(
         ids=belief.ids,
         decisions_N=decisions_N,

@@ -5,7 +5,6 @@ of threads are there before torch is. Bad input ends with exit code 2 and one se
 130.
 """
 
-import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -82,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None and not {"-h", "--help", "--version"} & set(sys.argv):
         threads.settle()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a sign that the encoding lacks becomes ?, after hours of runs too
+        if hasattr(stream, "reconfigure"):  # a sign that the encoding lacks becomes ?, after hours of runs too
+            stream.reconfigure(errors="replace")
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)
     except (ValueError, ImportError, OSError) as refusal:

@@ -1,17 +1,18 @@
 """Options that would change nothing are refused: each changes what its command says, or is named in an error.
 
-What hangs on other options stands here, what hangs on the data in the commands. `refuse_idle` is for both.
+What hangs on other options stands here, what hangs on the data in the commands.
 """
 
 from typing import Any
 
 from typer.core import TyperCommand
 
-NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
+_Options = dict[str | None, dict[str, tuple[str, ...]]]
+NEEDS: _Options = {
+    "select": {"target_labels": ("labels",)},  # methods that look at labels of targets want both
     "evaluate": {"bins": ("labels",), "classes": ("labels", "held_out_labels")},
     "triage": {
-        "pictures": ("page",),
-        "level": ("reference",),
+        **{"pictures": ("page",), "level": ("reference",)},
         **dict.fromkeys(("classes", "error", "defer", "label"), ("labels",)),
     },
     "info": dict.fromkeys(("at", "q", "unit", "diagram"), ("table",)),
@@ -19,7 +20,7 @@ NEEDS: dict[str, dict[str, tuple[str, ...]]] = {
     "bench": {"seeds": ("quality",)},
 }
 """Options that are of use only with one of others."""
-ALONE: dict[str, dict[str, tuple[str, ...]]] = {
+ALONE: _Options = {
     "methods": {"markdown": ()},
     "run": {"listed": ("as_json",), "new": ("data", "labels", "inputs")},
     "bench": {"setup": ()},
@@ -29,33 +30,23 @@ ALONE: dict[str, dict[str, tuple[str, ...]]] = {
 
 def refuse_idle(context: Any, why: str, *names: str) -> None:
     """Refuse the first of these parameters that the command line gives; `why` says what makes it useless."""
-    for option in (option for name, option in given(context).items() if name in names):
-        raise ValueError(f"{option.lstrip('-')}: {why}; leave {option} out")
-
-
-def given(context: Any) -> dict[str, str]:
-    """The parameters that the command line gives, each as it is called there."""
-    sources = {one.name: context.get_parameter_source(one.name) for one in context.command.params}
-    return {
-        name: _called(context)[name] for name, source in sources.items() if getattr(source, "name", "") == "COMMANDLINE"
-    }
-
-
-def _called(context: Any) -> dict[str, str]:
-    return {one.name: max(one.opts, key=len) for one in context.command.params}
+    for one in context.command.params:
+        if one.name in names and getattr(context.get_parameter_source(one.name), "name", "") == "COMMANDLINE":
+            option = max(one.opts, key=len)
+            raise ValueError(f"{option.lstrip('-')}: {why}; leave {option} out")
 
 
 class Command(TyperCommand):
     """A command that looks at its options before it does anything."""
 
     def invoke(self, ctx: Any) -> Any:
-        said = given(ctx)
-        for name, others in NEEDS.get(self.name or "", {}).items():
-            if not set(others) & set(said):
-                needed = " or ".join(_called(ctx)[other] for other in others)
+        called = {str(one.name): max(one.opts, key=len) for one in self.params}
+        given = [name for name, value in ctx.params.items() if value is not None and value is not False]
+        for name, others in NEEDS.get(self.name, {}).items():
+            if not set(others) & set(given):
+                needed = " or ".join(called[other] for other in others)
                 refuse_idle(ctx, f"it changes nothing without {needed}; pass {needed} too", name)
-        for name, others in ALONE.get(self.name or "", {}).items():
-            if name in said:
-                idle = [other for other in said if other not in (name, *others)]
-                refuse_idle(ctx, f"it changes nothing beside {said[name]}", *idle)
+        for name, others in ALONE.get(self.name, {}).items():
+            if name in given:
+                refuse_idle(ctx, f"it changes nothing beside {called[name]}", *(set(called) - {name, *others}))
         return super().invoke(ctx)

@@ -46,6 +46,7 @@ def command(
     Limits: 13 variables in an I, 12 on each side of a statement; 16 in a statement that is not proved by its form.
     """
     from natsel.calculus import ParseError, Statement, parse_statement
+    from natsel.calculus.expressions import models_of
 
     try:
         parsed = parse_statement(text)
@@ -64,6 +65,9 @@ def command(
 
             diagram_of(parsed, joint, _outcomes(at or []), diagram, unit)
             report["diagram"] = str(diagram)
+    sides = (parsed.left, parsed.right) if isinstance(parsed, Statement) else (parsed,)
+    for name in (name for name in _models(q or []) or {} if not any(name in models_of(side) for side in sides)):
+        raise ValueError(f"q: {text} names no law {name}; leave --q out")
     if as_json:
         print_json(report)
     else:

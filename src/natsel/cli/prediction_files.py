@@ -55,10 +55,9 @@ def is_set(data: str) -> bool:
     """Whether this is the name of a data set; a file or folder that is called the same is told how to be named."""
     from natsel.data import names
 
-    known = data in names()
-    if known and Path(data).exists():
+    if data in names() and Path(data).exists():
         warn([f"data: {data} is taken as the data set of that name; write ./{data} for what lies here"])
-    return known
+    return data in names()
 
 
 def refuse_suffix(path: Path | None, name: str) -> None:
@@ -83,12 +82,7 @@ def read_belief(path: Path, *, kind: Any, key: str | None, single_draw: bool, no
     stored = kind_of(path)
     if stored is None and kind is None:
         raise ValueError("say what the numbers are: --log-probs, --probs, --logits or --means (of a regressor)")
-    if (
-        stored is not None
-        and stored != "CategoricalSamples"
-        and (kind, noise, key) == (None, None, None)
-        and not single_draw
-    ):
+    if stored not in (None, "CategoricalSamples") and not (kind or key or single_draw or noise is not None):
         return load(path)
     belief: Belief = read_predictions(path, kind, key=key, single_draw=single_draw, noise=noise)
     return belief

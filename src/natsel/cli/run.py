@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from natsel.cli.idle_options import refuse_idle
-from natsel.cli.output import fitted, print_json, warn
+from natsel.cli.output import fitted, print_json, text_table, warn
 from natsel.cli.prediction_files import Inputs, columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from natsel.experiments.recipe.plan import Plan
-    from natsel.experiments.results.experiment import Experiment
     from natsel.experiments.results.publish import Published
     from natsel.experiments.running.run import Outcome
     from natsel.experiments.running.worker_pool import Report
@@ -32,27 +31,17 @@ def command(
         Path | None, typer.Option(help="Where journals and report go; runs/RECIPE if not given. What is there goes on.")
     ] = None,
     methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Other methods: names with commas, power-bald:beta=4 to set a parameter. What the folder holds stays."
-        ),
+        str | None, typer.Option(help="Other methods, with commas, power-bald:beta=4 for a parameter; old runs stay.")
     ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(help="Other seeds, for example 0-4 or 0,3. Those in the folder stay.")
-    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Other seeds, for example 0-4 or 0,3; old runs stay.")] = None,
     variants: Annotated[
         str | None, typer.Option(help="Parts of a recipe that has several, with commas; all if not given.")
     ] = None,
-    budget: Annotated[
-        int | None, typer.Option(min=1, help="Another number of labels in all; more than runs in the folder have.")
-    ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Runs side by side; a study has one process.")] = 2,
+    budget: Annotated[int | None, typer.Option(min=1, help="Another number of labels in all.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Runs side by side; not of a study.")] = 2,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; the best there is if not given.")] = None,
     minutes: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="Stop after so many minutes; the same command goes on. A study ends the measurement it is at."
-        ),
+        float | None, typer.Option(min=0, help="Stop after so many minutes; the same command goes on.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="The published protocol; may want a GPU.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw away the runs in the folder and start again.")] = False,
@@ -139,19 +128,15 @@ def _refuse_what_changes_nothing(context: typer.Context, plan: "Plan", device: s
 
 
 def _say_what_stays(context: typer.Context, plan: "Plan", folder: Path) -> None:
-    """What the folder holds beside the runs that are asked for stays, and the report shows it: nothing is taken away."""
+    """Say that the folder holds more than is asked for, which the report shows; a smaller budget is refused."""
     from natsel.experiments.running.folder import with_earlier_runs
 
     for name, asked in plan.recipes.items():
-        held, place = with_earlier_runs(folder / name, asked), folder / name
+        held = with_earlier_runs(folder / name, asked)
         if held.budget > asked.budget:
-            refuse_idle(
-                context, f"runs in {place} have {held.budget} labels, and a smaller one takes none away", "budget"
-            )
-        others = [one.label for one in held.methods if one not in asked.methods]
-        others += [f"seed {seed}" for seed in held.seeds if seed not in asked.seeds]
-        if others:
-            warn([f"{place} also holds {', '.join(others)}, which the report shows too"])
+            refuse_idle(context, f"runs in {folder / name} have {held.budget} labels, which stay", "budget")
+        if {*held.methods, *held.seeds} - {*asked.methods, *asked.seeds}:
+            warn([f"{folder / name} holds runs of other methods or seeds too, and the report shows them"])
 
 
 def _say_what_it_needs(plan: "Plan") -> None:
@@ -176,11 +161,8 @@ def _write_recipe(new: Path | None, data: Path | None, named: "Mapping[str, Any]
         raise ValueError(f"new: there is a {new} already; choose another name, or remove it")
     if new.suffix != ".toml":
         raise ValueError(f"new: expected a name that ends in .toml, found {new.name}")
-    if not new.resolve().parent.is_dir():
-        raise ValueError(f"new: there is no folder {new.parent}; make it first")
-    text = new_recipe(data, new, **named)
-    with atomically(new) as place:
-        place.write_text(text, encoding="utf-8")
+    with atomically(new) as place:  # first, so that a wrong folder costs no work
+        place.write_text(new_recipe(data, new, **named), encoding="utf-8")
     typer.echo(f"wrote {new}; read it, then: natsel run {shlex.quote(str(new))}")
 
 
@@ -230,35 +212,19 @@ def print_result(published: "Published") -> None:
 
     from natsel.experiments.results.claims import as_lines
     from natsel.experiments.results.log_errors import as_lines as group_lines
-    from natsel.experiments.results.summary import caption
+    from natsel.experiments.results.summary import caption, label_table
 
     console = Console(highlight=False)
     off_screen = not console.is_terminal  # there words are broken by whoever shows them
     if published.experiment is not None:
         console.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen, markup=False)
-        console.print(fitted(_table(published.experiment), console.width))
+        console.print(fitted(text_table(*label_table(published.experiment), words=1), console.width))
     lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
     lines += [line for group in published.groups for line in group_lines(group)]
     for line in (*lines, *as_lines(published.claims)):
         console.print(line, soft_wrap=off_screen, markup=False)
     console.print(published.sentence, style="bold", soft_wrap=off_screen, markup=False)
     console.print(f"The report: {published.page}", soft_wrap=True, markup=False)
-
-
-def _table(experiment: "Experiment") -> Any:
-    """Labels each method needed, with what that saves against random, and where it ended: medians over seeds."""
-    from rich import box
-    from rich.table import Table
-
-    from natsel.experiments.results.summary import label_table
-
-    head, rows = label_table(experiment)
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(head):
-        shown.add_column(name, justify="right" if number else "left", no_wrap=True)
-    for row in rows:
-        shown.add_row(*row)
-    return shown
 
 
 def _list(as_json: bool) -> None:

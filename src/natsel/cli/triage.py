@@ -79,6 +79,8 @@ def command(
     if out is not None and out.suffix not in (".csv", ".json"):
         raise ValueError(f"out: expected a name that ends in .csv or .json, found {out.name}; rename it")
     refuse_suffix(page, "page")
+    if None not in (epistemic_limit, aleatoric_limit, reference):
+        raise ValueError("reference: both limits are given, and none is taken from it; leave --reference out")
     kind = kind_of_numbers(log_probs, probs, logits, means=False)
     read = partial(read_belief, kind=kind, key=key, single_draw=single_draw, noise=None)
     with ExitStack() as stack:

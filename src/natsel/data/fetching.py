@@ -45,10 +45,7 @@ def fetch(
     try:
         waiting.mkdir(parents=True, exist_ok=True)
     except OSError as reason:
-        raise ValueError(
-            f"folder: {home} cannot be written to ({reason.strerror}); name one with --folder (folder= in Python), or set"
-            " NATSEL_CACHE to one"
-        ) from None
+        raise ValueError(f"folder: {home} cannot be made ({reason.strerror}); set NATSEL_CACHE to another") from None
     try:
         paths = _downloaded(origin.download, places, waiting)
         try:

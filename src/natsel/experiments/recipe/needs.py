@@ -61,9 +61,9 @@ def refuse_missing(needed: list[Need]) -> None:
 
 
 def _study(plan: Plan) -> list[Need]:
-    """The set that the settings name, or those that the study always learns from; sets from outside; labels of people."""
+    """The sets that the study always learns from, or the one that is named; others from outside; votes of people."""
     from natsel.data import names
-    from natsel.data.folders import AbsentData, find
+    from natsel.data.folders import data_folders
     from natsel.data.human_labels import FILE, REMEDY
     from natsel.experiments.studies import STUDIES
     from natsel.experiments.studies.selection_tasks import HUMAN, TEXTS
@@ -72,10 +72,8 @@ def _study(plan: Plan) -> list[Need]:
     outside = [name for name in plan.settings.get("outside", ()) if name in names()]
     people = plan.study == "label-errors" or set(HUMAN) & set(plan.settings.get("conditions", ()))
     if people or (plan.study == "outside-detection" and named == "cifar10"):
-        try:
-            found = [Need(f"the file {find('cifar10', (FILE,)).name}")]
-        except AbsentData:
-            found = [Need(f"the file {FILE}", f"no command fetches it; {REMEDY}, and put it where NATSEL_DATA says")]
+        there = any((place / FILE).is_file() for place in data_folders())
+        found = [Need(f"the file {FILE}", "" if there else f"no command fetches it: {REMEDY}, where NATSEL_DATA says")]
     sets = [*((named,) if named else study.sets), *outside]
     found += [need for name in sets if name not in study.made for need in _set(name)]
     return [*found, *([_extra("pretrained", *_FINE_TUNED)] if named in TEXTS else [])]

@@ -10,9 +10,7 @@ docs/theory/epig-jepig.md, 13 and 14.
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,12 +30,8 @@ _CENTRES = (2.0, -3.0)
 _DEVIATION = 0.25
 
 
-def run(settings: Mapping[str, Any], folder: Path, *, deadline: float | None = None, **options: Any) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """BALD and EPIG of the first M odd numbers for each length scale, and the maps of single points."""
-    return Units(folder, deadline).measured("all", partial(_measured, settings))
-
-
-def _measured(settings: Mapping[str, Any]) -> dict[str, Any]:
     table = [
         {"length_scale": scale, "sites": sites, "bald": bald(scale, sites), "epig": epig(scale, sites)}
         for scale in settings["length_scales"]

@@ -20,7 +20,8 @@ class TimeIsUp(Exception):
 
 
 class Units:
-    """The measurements in a folder. None is begun after the `deadline`, a time of `time.monotonic`.
+    """The measurements of a study, in its folder; `fresh` throws away what it holds. None is begun after the
+    `deadline`, a time of `time.monotonic`; `tell` is told how far the study is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -29,33 +30,36 @@ class Units:
     ({'x': 1}, {'x': 1})
     """
 
-    def __init__(self, folder: Path, deadline: float | None = None) -> None:
-        self.folder, self.deadline = folder / "units", deadline
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def throw_away(self) -> None:
-        """Remove what was measured."""
-        for path in (*self.folder.glob("*.json"), *self.folder.glob("*.npz")):
-            path.unlink()
+    def __init__(
+        self, folder: Path, fresh: bool = False, deadline: float | None = None, tell: Tell = lambda words: None
+    ) -> None:
+        self.folder, self.deadline, self.tell = folder, deadline, tell
+        self._place = folder / "units"
+        self._place.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            for path in (*self._place.glob("*.json"), *self._place.glob("*.npz")):
+                path.unlink()
 
     def go_on(self) -> None:
-        """Stop the study where its time is up."""
+        """Leave the study where its time is up."""
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise TimeIsUp
 
     def measured(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was measured under this name, measuring it where it was not."""
-        path = self.folder / f"{name}.json"
+        path = self._place / f"{name}.json"
         if not path.is_file():
             self.go_on()
             write_json(path, measure())
         return read_object(path)
 
-    def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-        """The arrays kept under this name, making them where they were not: outputs of trained networks."""
-        path = self.folder / f"{name}.npz"
+    def arrays(self, name: str, make: Callable[[], dict[str, Array]], says: str = "") -> dict[str, Array]:
+        """The arrays kept under this name, making them where they were not, which `says` tells: outputs of networks."""
+        path = self._place / f"{name}.npz"
         if not path.is_file():
             self.go_on()
+            if says:
+                self.tell(says)
             made = make()
             with atomically(path) as place, place.open("wb") as stream:
                 np.savez(stream, **made)  # type: ignore[arg-type]
