@@ -70,7 +70,7 @@ def measure(
     alone = measurement_of(case, repeat)
     without_peers = quality or (alone is not None and alone[0] != "natsel.bench.kernel_searches")
     idle = {"quality": quality and alone, "repeat": quality and repeat, "python": peers_python and without_peers}
-    for name in (name for name, useless in idle.items() if useless):
+    for name in filter(idle.get, idle):
         raise ValueError(f"{name}: {case}{' with --quality' if quality else ''} has no use for it; leave --{name} out")
     if alone:
         module, settings = alone

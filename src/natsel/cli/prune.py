@@ -83,8 +83,7 @@ def command(
         raise ValueError(f"out: expected .safetensors, .npz, .csv or .json, found {out.name}; rename it")
     refuse_suffix(report, "report")
     if method in ("input-norm", "random"):
-        idle = ("network", "runs", "epochs", "at_epoch", "device")
-        refuse_idle(context, f"{method} scores without a network", *idle)
+        refuse_idle(context, f"{method} needs no network", "network", "runs", "epochs", "at_epoch", "device")
     with ExitStack() as stack:
         from natsel.containers import atomically
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from natsel.experiments.running.worker_pool import Report
 
 NAME = "run"
-_ON_CPU = ("forest", "logistic", "probit-gp", "sklearn.")
+_ON_CPU = ("forest", "logistic", "probit-gp", "sklearn.", "gp-example", "causal-acquisition")
 EXAMPLE = "Example: natsel run digits   or   natsel run --new my.toml --data my.csv --labels kind; natsel run my.toml"
 
 
@@ -102,28 +102,21 @@ def run_and_show(plan: "Plan", folder: Path, *, as_json: bool, show: Any = None,
     else:
         if published is not None:
             (show or print_result)(published)
-        names = [f"{one['variant']}: " if "variant" in one else "" for one in failed]
-        warn(
-            [
-                f"{name}{one['method']} seed {one['seed']} failed: {one['error']}"
-                for name, one in zip(names, failed, strict=True)
-            ]
-        )
+        for one in failed:
+            where = f"{one['variant']}: " if "variant" in one else ""
+            warn([f"{where}{one['method']} seed {one['seed']} failed: {one['error']}"])
     if failed or any(outcome.left for outcome in outcomes.values()):
         raise typer.Exit(1)
 
 
 def _refuse_what_changes_nothing(context: typer.Context, plan: "Plan", device: str | None) -> None:
     """Refuse options that this plan does not look at."""
-    from natsel.experiments.studies import STUDIES
-
     if not plan.has_full:
         refuse_idle(context, f"{plan.name} has one protocol and says of no other", "full")
     if plan.study:
         refuse_idle(context, f"{plan.name} is a study, which works in one process", "processes")
-    kinds = [str(recipe.model["kind"]) for recipe in plan.recipes.values()]
-    trains = STUDIES[plan.study].networks if plan.study else any(not kind.startswith(_ON_CPU) for kind in kinds)
-    if not trains and device != "cpu":
+    kinds = [str(recipe.model["kind"]) for recipe in plan.recipes.values()] or [plan.study]
+    if device != "cpu" and all(kind.startswith(_ON_CPU) for kind in kinds):
         refuse_idle(context, f"{plan.name} has no networks and computes on the CPU", "device")
 
 
@@ -242,10 +235,8 @@ def _list(as_json: bool) -> None:
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 1, 0))
     for recipe in recipes:
-        about = Text(recipe.about)
-        table.add_row(
-            Text(recipe.name, "bold"), about.append(f"\nneeds {', '.join(wanted[recipe.name]) or 'nothing'}", "dim")
-        )
+        needed = ", ".join(wanted[recipe.name]) or "nothing"
+        table.add_row(Text(recipe.name, "bold"), Text.assemble(recipe.about, (f"\nneeds {needed}", "dim")))
     bare = [name for name, found in wanted.items() if not found]
     console = Console(highlight=False)
     console.print(table)

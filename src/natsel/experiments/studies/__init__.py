@@ -12,15 +12,13 @@ from natsel.experiments.recipe.checks import Check, each, flag, number, one_of, 
 class Study:
     """A study: `module` holds `run`, `claims` and `sections`, and is imported when it is wanted.
 
-    `sets` are the data sets that it learns from, `made` those that its module makes by a formula; `networks`: it trains
-    some, on the device that is named.
+    `sets` are the data sets that it learns from, `made` those that its module makes by a formula.
     """
 
     module: str
     settings: Mapping[str, Check]
     sets: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
-    networks: bool = True
 
     def part(self, name: str) -> Any:
         """One of the functions of the module."""
@@ -124,7 +122,6 @@ STUDIES = {
         | {"seed": whole(0), "set": one_of("synthetic", "ihdp"), "search": one_of("top", "softmax")}
         | {"methods": each(one_of(*_CAUSAL))},
         made=("synthetic",),
-        networks=False,
     ),
     "causal-pictures": Study(
         "causal_pictures",
@@ -133,7 +130,7 @@ STUDIES = {
         | {"methods": each(one_of(*_CAUSAL))},
         ("mnist",),
     ),
-    "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}, networks=False),
+    "gp-example": Study("gp_example", {"length_scales": each(number(1e-3)), "sizes": each(whole(1))}),
     "online-inference": Study(
         "online_inference",
         _counts("start step trials sub_trials test train validation candidates epoch_samples max_epochs")
