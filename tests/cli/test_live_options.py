@@ -435,6 +435,16 @@ def test_every_option_of_every_command_has_a_pair_of_calls():
 
 
 KNOWN = {}
+
+
+def test_what_a_folder_holds_besides_is_said(say):
+    """Methods and seeds add to the runs of a folder, and the report shows all of them."""
+    kept = "run small.toml --folder runs --seeds 0 --methods random"
+    code, _, err, *_ = say(kept)
+    assert (code, err) == (0, "warning: runs holds runs of other methods or seeds too, and the report shows them\n")
+    assert say("run small.toml --folder runs")[2] == ""
+
+
 PAIRS = {f"{words} {option}".strip(): pair for words, options in LIVE.items() for option, pair in options.items()}
 
 

@@ -53,8 +53,8 @@ RECOMMENDED = (
         "badge",
         "a hundred labels per round and more, or a trained network without draws; bait instead where there are targets",
         "a last layer or gradients: natsel.models.LastLayer, or .around(your_network, labelled)",
-        "letters and intents, batches of 100 and of 1,000: accuracy after the last batch 1.5 to 3.5 points above random;"
-        " scores of a last layer rank points of MNIST as draws of dropout do: rank correlation 0.954",
+        "letters and intents, batches of 100 and of 1,000: accuracy after the last batch 1.5 to 3.5 points above random"
+        "; scores of a last layer rank points of MNIST as draws of dropout do: rank correlation 0.954",
         ("results/large-batches.json", "results/fisher-mnist.json"),
     ),
     Recommendation(
