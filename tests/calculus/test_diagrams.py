@@ -727,3 +727,10 @@ def test_a_belief_is_drawn_without_its_context(tmp_path):
     assert ElementTree.fromstring((tmp_path / "b.svg").read_bytes()) is not None
     gain, _ = diagram_for(parse("I[Omega;y1|x1]"), belief, at={"y1": 2})
     assert gain.values["I[Omega; y1]"] == pytest.approx(evaluate("I[Omega;y1|x1]", belief, at={"y1": 2}).value)
+
+
+def test_bars_as_text_refuse_a_highlight_that_they_would_not_show():
+    shown = bars(joint_of("xor"), "X", "Y")
+    with pytest.raises(ValueError, match=r"^highlight: a text sets nothing off; show svg, or leave it out$"):
+        shown.render("text", highlight="I[X;Y]")
+    assert shown.render("svg", highlight="I[X;Y]") != shown.render("svg")

@@ -63,10 +63,10 @@ def test_what_is_missing_is_named(refused, preds, aims, tmp_path):
     assert "targets: EPIG asks what is learned about targets; pass the belief about them as targets= (--targets" in said
     said = refused("select", preds, "--probs", "-m", "ig")
     assert "labels: InformationGain weighs labels that are known; pass labels= (--labels)" in said
-    (tmp_path / "labels.txt").write_text("0\n")
-    assert "pass their predictions as --targets FILE" in refused(
-        "select", preds, "--probs", "--target-labels", tmp_path / "labels.txt"
-    )
+    (tmp_path / "labels.txt").write_text("0\n" * 30)
+    known, about = ("--labels", tmp_path / "labels.txt"), ("--target-labels", tmp_path / "labels.txt")
+    assert "pass their predictions as --targets FILE" in refused("select", preds, "--probs", "-m", "ig", *known, *about)
+    assert "without --labels; pass --labels too" in refused("select", preds, "--probs", "-m", "epig", *about)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.results.publish import publish
 from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import approximation_ladder as study
+from natsel.experiments.studies.units import Units
 
 TINY = {
     **{"pool": 300, "held_out": 200, "noise": 0.1, "candidates": 100, "keep": 0.1, "sequences": ["own", "gold"]},
@@ -60,9 +61,9 @@ def test_nothing_is_trained_twice(measured, monkeypatch):
     folder, findings = measured
     (folder / "units" / "0-gold-frozen-il.json").unlink()  # killed before the row was written
     monkeypatch.setattr(study._Networks, "converge", lambda *given: pytest.fail("the gold ensemble was kept"))
-    assert study.run(TINY, folder, device="cpu") == findings
+    assert study.run(TINY, Units(folder), device="cpu") == findings
     monkeypatch.setattr(study, "_data", lambda *given: pytest.fail("everything was measured"))
-    assert study.run(TINY, folder, device="cpu") == findings
+    assert study.run(TINY, Units(folder), device="cpu") == findings
 
 
 def test_networks_learn_and_their_copies_learn_by_themselves():
@@ -121,4 +122,4 @@ def test_the_recipe_is_whole_and_mistakes_are_refused(tmp_path):
         assert (settings["members"], settings["hidden"], settings["small_hidden"]) == (5, 512, 256)
         assert settings["pool"] % settings["candidates"] == 0
     with pytest.raises(ValueError, match="candidates: expected 2 or more that divide the 300 points"):
-        study.run(TINY | {"candidates": 70}, tmp_path)
+        study.run(TINY | {"candidates": 70}, Units(tmp_path))

@@ -15,6 +15,7 @@ from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import causal_acquisition as study
 from natsel.experiments.studies import causal_pictures
 from natsel.experiments.studies.two_arm_process import TwoArmProcess
+from natsel.experiments.studies.units import Units
 
 TINY = {
     **{"set": "synthetic", "methods": list(study._REFERENCE), "search": "top", "pool": 60, "start": 6, "k": 5},
@@ -152,7 +153,7 @@ def test_order_of_overlap_is_judged_pair_by_pair():
 )
 def test_settings_that_cannot_be_measured_are_refused(change, words, tmp_path):
     with pytest.raises(ValueError, match=words):
-        study.run(TINY | change, tmp_path)
+        study.run(TINY | change, Units(tmp_path))
 
 
 def test_the_recipes_are_the_published_rounds():

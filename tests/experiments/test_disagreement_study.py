@@ -13,6 +13,7 @@ from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.results.publish import publish
 from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import disagreement_study, scene_segmentation
+from natsel.experiments.studies.units import Units
 
 SMALL = {
     "name": "gde-small",
@@ -126,7 +127,7 @@ def test_an_ensemble_is_measured_once_and_ends_in_a_page(tmp_path, monkeypatch):
     assert publish(tmp_path).page.read_text(encoding="utf-8").count('class="chart wide"') == 10
     for path in (tmp_path / "units").glob("*.json"):
         path.unlink()
-    monkeypatch.setattr(disagreement_study, "_trained_logits", None)  # it would be called for a missing member
+    monkeypatch.setattr(disagreement_study, "_trained_logits", lambda *_: pytest.fail("trained again"))
     run_plan(plan_from(SMALL), tmp_path, device="cpu")
     assert json.loads((tmp_path / "study.json").read_text())["findings"] == findings
 
@@ -135,7 +136,7 @@ def test_an_ensemble_is_measured_once_and_ends_in_a_page(tmp_path, monkeypatch):
 def test_unknown_shifts_are_refused_before_training(tmp_path, monkeypatch, shifts):
     monkeypatch.setattr(natsel.models, "train", None, raising=False)
     with pytest.raises(ValueError, match=r"^shifts: found none|^change: there is no 'blur-9'"):
-        disagreement_study.run({**SMALL["settings"], "shifts": shifts}, tmp_path, device="cpu")
+        disagreement_study.run({**SMALL["settings"], "shifts": shifts}, Units(tmp_path), device="cpu")
 
 
 @pytest.mark.slow

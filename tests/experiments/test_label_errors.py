@@ -11,6 +11,7 @@ from natsel.experiments.recipe.plan import plan_from
 from natsel.experiments.results.publish import publish
 from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import label_errors as study
+from natsel.experiments.studies.units import Units
 
 TINY = {
     **{"kind": "aggregate", "network": "lenet", "width": 1, "train": 100, "epochs": 2, "early_epoch": 1, "folds": 2},
@@ -78,4 +79,4 @@ def test_claims_compare_with_the_baseline_in_every_trial():
 
 def test_refuses_an_epoch_after_the_last(tmp_path):
     with pytest.raises(ValueError, match="early_epoch: expected 1 to 2, the epochs of training, found 3"):
-        study.run(TINY | {"early_epoch": 3}, tmp_path)
+        study.run(TINY | {"early_epoch": 3}, Units(tmp_path))

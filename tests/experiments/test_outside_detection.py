@@ -9,6 +9,7 @@ import pytest
 from natsel.experiments.recipe.plan import load_plan, plan_from
 from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import outside_detection as study
+from natsel.experiments.studies.units import Units
 
 TINY = {
     **{"set": "mnist", "networks": ["lenet"], "outside": ["uniform-noise", "blur-5"], "spectral": 3.0, "width": 4},
@@ -21,7 +22,7 @@ TINY = {
 def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outside")
     said = []
-    return folder, study.run(TINY, folder, device="cpu", tell=said.append), said
+    return folder, study.run(TINY, Units(folder, tell=said.append), device="cpu"), said
 
 
 @pytest.mark.needs_data("mnist")
@@ -42,7 +43,10 @@ def test_nothing_is_trained_twice(measured):
     folder, findings, _ = measured
     said = []
     (folder / "units" / "lenet-0.json").unlink()  # killed before the row was written
-    assert study.run(TINY, folder, device="cpu", tell=said.append)["rows"][0]["auroc"] == findings["rows"][0]["auroc"]
+    assert (
+        study.run(TINY, Units(folder, tell=said.append), device="cpu")["rows"][0]["auroc"]
+        == findings["rows"][0]["auroc"]
+    )
     assert not any("training" in words for words in said)
 
 
@@ -90,8 +94,7 @@ def test_recipes_are_whole_and_mistakes_are_refused():
         plan_from(wrong)
 
 
-@pytest.mark.needs_data("mnist")
-def test_a_set_from_outside_that_nobody_knows_is_refused(tmp_path):
+def test_a_set_from_outside_that_nobody_knows_is_refused_before_data_are_looked_for(tmp_path):
     strange = {"name": "strange", "study": "outside-detection", "settings": TINY | {"outside": ["svhn"]}}
     with pytest.raises(ValueError, match="there is no 'svhn' for mnist"):
         run_plan(plan_from(strange), tmp_path / "strange", device="cpu")
@@ -101,5 +104,5 @@ def test_a_set_from_outside_that_nobody_knows_is_refused(tmp_path):
 @pytest.mark.needs_data("mnist")
 def test_every_baseline_is_measured(tmp_path):
     settings = TINY | {"networks": ["resnet18-spectral"], "baselines": 1, "members": 1, "epochs": 1, "set": "mnist"}
-    (row,) = study.run(settings, tmp_path, device="cpu")["rows"]
+    (row,) = study.run(settings, Units(tmp_path), device="cpu")["rows"]
     assert {"dropout entropy", "random-features information", "centroids"} <= set(row["auroc"])

@@ -15,6 +15,7 @@ from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import STUDIES
 from natsel.experiments.studies import pruning_curves as study
 from natsel.experiments.studies.picture_training import picture_training
+from natsel.experiments.studies.units import Units
 
 TINY = {
     **{"methods": ["random", "el2n", "grand-initial"], "keeps": [0.5], "policy": "steps", "trials": 1, "runs": 2},
@@ -99,7 +100,7 @@ def test_units_are_made_one_by_one_and_only_once(measured, tmp_path, monkeypatch
     with pytest.raises(ValueError, match="no unit of these settings"):
         study.make_unit(TINY, tmp_path, "trained-el2n-0.7-0", device="cpu")
     monkeypatch.setattr(study, "_data", lambda settings: pytest.fail("everything was measured"))
-    assert study.run(TINY, folder, device="cpu") == findings
+    assert study.run(TINY, Units(folder), device="cpu") == findings
 
 
 def test_scores_are_those_of_prune(measured, pictures):

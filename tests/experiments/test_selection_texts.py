@@ -16,6 +16,7 @@ from natsel.experiments.recipe.plan import load_plan
 from natsel.experiments.studies import selection_texts as texts
 from natsel.experiments.studies import selective_training as study
 from natsel.experiments.studies.selection_tasks import selection_task
+from natsel.experiments.studies.units import Units
 from natsel.models import Training, fresh
 from natsel.sampling import IrreducibleLoss
 
@@ -121,7 +122,7 @@ def test_the_study_trains_on_sentences(name, tested, tmp_path, monkeypatch):
     settings = SETTINGS | {"set": name}
     assert [len(part) for part in selection_task(settings, "clean", 0)[:3]] == [100, 60, tested]
     if name == "cola":
-        rows = study.run(settings, tmp_path, device="cpu")["rows"]
+        rows = study.run(settings, Units(tmp_path), device="cpu")["rows"]
         assert [row["curve"]["selected"] for row in rows] == [[4, 4], [4, 4]]
         assert rows[1]["irreducible"]["right"] > 0
 

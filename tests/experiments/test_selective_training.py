@@ -16,6 +16,7 @@ from natsel.experiments.running.run import run_plan
 from natsel.experiments.studies import STUDIES
 from natsel.experiments.studies import selective_training as study
 from natsel.experiments.studies.selection_tasks import CONDITIONS, SETS, selection_task
+from natsel.experiments.studies.units import Units
 
 TINY = {
     **{"conditions": ["noise-0.4"], "methods": list(study.METHODS), "pool": 1000, "held_out": 400, "test": 200},
@@ -67,13 +68,13 @@ def test_nothing_is_trained_twice(measured, monkeypatch):
     folder, findings = measured
     (folder / "units" / "noise-0.4-0-rho-loss.json").unlink()  # killed before the row was written
     monkeypatch.setattr(study, "_irreducible", lambda *given: pytest.fail("these losses were kept"))
-    again = study.run(TINY, folder, device="cpu")
+    again = study.run(TINY, Units(folder), device="cpu")
     one, other = (found["rows"][1]["curve"] for found in (again, findings))
     assert {name: one[name] for name in one if name != "seconds"} == {
         name: other[name] for name in other if name != "seconds"
     }
     monkeypatch.setattr(study, "selection_task", lambda *given: pytest.fail("everything was measured"))
-    assert study.run(TINY, folder, device="cpu") == again
+    assert study.run(TINY, Units(folder), device="cpu") == again
 
 
 @pytest.mark.needs_data("mnist")
@@ -84,7 +85,7 @@ def test_masks_of_dropout_come_from_the_seed(digits, tmp_path, monkeypatch):
     assert task.held_out is None
     task = task._replace(network=lambda: natsel.models.mlp(784, 10, (8,), dropout=0.5))
     monkeypatch.setattr(study, "selection_task", lambda *given: task)
-    one, other = (study.run(settings, tmp_path / name, device="cpu")["rows"][0]["curve"] for name in "ab")
+    one, other = (study.run(settings, Units(tmp_path / name), device="cpu")["rows"][0]["curve"] for name in "ab")
     assert one["accuracy"] == other["accuracy"]
 
 
@@ -212,7 +213,7 @@ def test_the_recipe_is_whole_and_mistakes_are_refused(tmp_path):
     assert checks["conditions"](list(CONDITIONS), "conditions") == CONDITIONS
     assert [checks["set"](name, "set") for name in SETS] == list(SETS)
     with pytest.raises(ValueError, match="methods: all are compared with random"):
-        study.run(TINY | {"methods": ["loss"]}, tmp_path, device="cpu")
+        study.run(TINY | {"methods": ["loss"]}, Units(tmp_path), device="cpu")
 
 
 def test_recipes_reach_the_transforms_by_name():
@@ -246,7 +247,7 @@ def test_pictures_with_labels_of_people_and_cross_fitted_losses(tmp_path, monkey
         "uniform_steps": 3,
         "irreducible_epochs": 1,
     }
-    rows = study.run(settings, tmp_path, device="cpu")["rows"]
+    rows = study.run(settings, Units(tmp_path), device="cpu")["rows"]
     assert rows[1]["base"]["noisy"] == pytest.approx(0.4)
     assert rows[1]["irreducible"]["wrong"] > 0
     assert rows[0]["curve"]["step"] == [2, 3]  # uniform goes on

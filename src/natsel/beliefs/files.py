@@ -136,6 +136,8 @@ def read_predictions(
     if path.suffix in (".npz", ".safetensors"):
         arrays = open_arrays(path)
         if "natsel_kind" in arrays.texts:
+            if key is not None or single_draw:
+                raise ValueError(f"{'key' if key else 'single_draw'}: {path} is a belief; leave it out")
             return _saved(_load(arrays, path), path, kind, noise)
         if means and key is None and _ARMS & set(arrays.shapes):
             return _both_arms(arrays, path, noise, ids_key, weights_key)

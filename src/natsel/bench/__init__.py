@@ -67,7 +67,12 @@ def measure(
     tell = progress or (lambda line: None)
     # The call that makes this document, without the names of anyone's folders.
     command = f"natsel bench {Path(case).name} --threads {threads}"
-    if alone := measurement_of(case, repeat):
+    alone = measurement_of(case, repeat)
+    without_peers = quality or (alone is not None and alone[0] != "natsel.bench.kernel_searches")
+    idle = {"quality": quality and alone, "repeat": quality and repeat, "python": peers_python and without_peers}
+    for name in filter(idle.get, idle):
+        raise ValueError(f"{name}: {case}{' with --quality' if quality else ''} has no use for it; leave --{name} out")
+    if alone:
         module, settings = alone
         times = f" --repeat {settings['repeat']}" if "repeat" in settings else ""
         times += " --python PYTHON" if peers_python else ""

@@ -20,9 +20,9 @@ class Recommendation:
     """When to use it, in one line."""
     needs: str
     """What it needs besides a pool."""
-    measured: str = ""
-    """What a run of it found; empty where no run was made for natsel."""
-    results: tuple[str, ...] = ()
+    measured: str
+    """What a run of it found."""
+    results: tuple[str, ...]
     """The files that say so."""
 
 
@@ -53,9 +53,9 @@ RECOMMENDED = (
         "badge",
         "a hundred labels per round and more, or a trained network without draws; bait instead where there are targets",
         "a last layer or gradients: natsel.models.LastLayer, or .around(your_network, labelled)",
-        "scores of a last layer rank 1,000 points of MNIST as 100 draws of dropout do: rank correlation 0.954; labels"
-        " saved were not measured",
-        ("results/fisher-mnist.json",),
+        "letters and intents, batches of 100 and of 1,000: accuracy after the last batch 1.5 to 3.5 points above random"
+        "; scores of a last layer rank points of MNIST as draws of dropout do: rank correlation 0.954",
+        ("results/large-batches.json", "results/fisher-mnist.json"),
     ),
     Recommendation(
         "lcmd",
@@ -69,6 +69,9 @@ RECOMMENDED = (
         "entropy",
         "a model with a single prediction per point, nothing else; margin is another such score",
         "class probabilities",
+        "Dirty-MNIST, one network, 20 labels per round: 70 % accuracy with 160 labels, where random needed 180; 65 %"
+        " with 120, where random needed 100",
+        ("results/dirty-mnist.json",),
     ),
     Recommendation(
         "random",

@@ -27,6 +27,7 @@ from natsel.cli import (
     select,
     triage,
 )
+from natsel.cli.idle_options import Command
 from natsel.cli.output import say
 
 app = typer.Typer(
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 COMMANDS = (demo, select, evaluate, triage, irreducible_loss, prune, methods, info, run, report, bench)
 for module in COMMANDS:
-    app.command(module.NAME, epilog=module.EXAMPLE)(module.command)
+    app.command(module.NAME, cls=Command, epilog=module.EXAMPLE)(module.command)
 for group in (data, journal):
     app.add_typer(group.app, name=group.NAME, epilog=group.EXAMPLE)
 
@@ -80,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None and not {"-h", "--help", "--version"} & set(sys.argv):
         threads.settle()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a sign that the encoding lacks becomes ?, after hours of runs too
+            stream.reconfigure(errors="replace")
     try:
         code = app(args=arguments, prog_name="natsel", standalone_mode=False)
     except (ValueError, ImportError, OSError, MemoryError, OverflowError, RecursionError) as refusal:

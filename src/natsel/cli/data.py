@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from natsel.cli.idle_options import refuse_idle
 from natsel.cli.output import console, print_json, say
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ def _data(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables of docs/data.md.")] = False,
 ) -> None:
     if context.invoked_subcommand is not None:
+        refuse_idle(context, "it is for the list, and is of no use before a name", "as_json", "markdown")
         return
+    if markdown:
+        refuse_idle(context, "it changes nothing beside --markdown", "as_json")
     from natsel.data import catalogue
 
     entries = catalogue()

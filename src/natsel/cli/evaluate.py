@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from natsel.cli.idle_options import refuse_idle
 from natsel.cli.output import console, fitted, print_json, text_table, warn
 from natsel.cli.prediction_files import (
     FILE,
@@ -23,6 +24,7 @@ from natsel.cli.prediction_files import (
     kind_of_numbers,
     read_belief,
     read_labels,
+    refuse_suffix,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ EXAMPLE = (
 
 
 def command(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help=FILE, show_default=False)],
     labels: Labels = None,
     outside: Annotated[
@@ -63,6 +66,7 @@ def command(
 
     Without --labels it tells what needs none. --outside asks which scores tell inputs from elsewhere.
     """
+    refuse_suffix(out, "out")
     if (held_out is None) != (held_out_labels is None):
         raise ValueError("held-out: predictions and labels go together; pass --held-out and --held-out-labels")
     kind = kind_of_numbers(log_probs, probs, logits, means)
@@ -83,6 +87,8 @@ def command(
         found = evaluate_uncertainty(
             belief, known, outside=None if outside is None else read(outside), held_out=other, bins=bins
         )
+        if found.reliability is None:
+            refuse_idle(context, "calibration errors are those of classes", "bins")
         if out is not None:
             from natsel.experiments.report.uncertainty_page import uncertainty_page
 

@@ -45,16 +45,13 @@ def command(
     Limits: 13 variables in an I, 12 on each side of a statement; 16 in a statement that is not proved by its form.
     """
     from natsel.calculus import ParseError, Statement, parse_statement
+    from natsel.calculus.expressions import models_of
 
     try:
         parsed = parse_statement(text)
     except ParseError as error:  # more than the one line other refusals have: the caret shows where
         say(f"natsel: {error}", err=True)
         raise typer.Exit(2) from None
-    if table is None:
-        for option, given in {"at": at, "q": q, "diagram": diagram}.items():
-            if given:
-                raise ValueError(f"{option}: there are no numbers to use it with; pass --table too")
     joint = None if table is None else _table(table)
     if isinstance(parsed, Statement):
         if diagram is not None:
@@ -67,6 +64,9 @@ def command(
 
             diagram_of(parsed, joint, _outcomes(at or []), diagram, unit)
             report["diagram"] = str(diagram)
+    sides = (parsed.left, parsed.right) if isinstance(parsed, Statement) else (parsed,)
+    for name in (name for name in _models(q or []) or {} if not any(name in models_of(side) for side in sides)):
+        raise ValueError(f"q: {text} names no law {name}; leave --q out")
     if as_json:
         print_json(report)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from natsel.cli.output import console, fitted, print_json, text_table, warn
-from natsel.cli.prediction_files import AsJson, Inputs, columns
+from natsel.cli.prediction_files import AsJson, Inputs, columns, is_set
 
 if TYPE_CHECKING:
     from natsel import Examples, IrreducibleLoss
@@ -114,7 +114,7 @@ def _read(data: str, named: dict[str, Any], ids: str | None) -> _LabelledData:
     import numpy as np
 
     path = Path(data)
-    if path.exists():
+    if not is_set(data) and path.exists():
         examples, kind = _from_file(path, named, ids)
         name = path.name
     else:

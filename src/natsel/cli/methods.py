@@ -1,4 +1,4 @@
-"""`natsel methods`: six to start with, or the whole grid of objectives and searches, printed from the registry."""
+"""`natsel methods`: seven to start with, or the whole grid of objectives and searches, printed from the registry."""
 
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,7 +65,7 @@ def _recommendations(count: int) -> "RenderableType":
     table.add_column(ratio=1)
     for one in RECOMMENDED:
         table.add_row(one.name, Text(one.when))
-    more = f"natsel methods --all lists all {count}; docs/which-method.md says more about these six."
+    more = f"natsel methods --all lists all {count}; docs/which-method.md says more about these {len(RECOMMENDED)}."
     return Group(Text("Start with one of these:\n"), table, Text(f"\n{more}", style="dim"))
 
 

@@ -73,22 +73,18 @@ def rows(explanation: "Explanation") -> list[dict[str, Any]]:
     ]
 
 
-def picks_table(rows: Sequence[dict[str, Any]], columns: Sequence[str], title: str | None = None) -> "Table":
+def picks_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> "Table":
     """Picks as a table for people."""
-    from rich import box
-    from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        cells = ("–" if row[name] is None else row[name] for name in columns)
-        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else visible(cell) for cell in cells))
-    return table
+    def cell(value: Any) -> str:
+        return f"{value:.4f}" if isinstance(value, float) else "–" if value is None else str(value)
+
+    return text_table(columns, [[cell(row[name]) for name in columns] for row in rows], words=0)
 
 
-def text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
-    """Ready cells as a table for people; words stand at the left, numbers at the right.
+def text_table(names: Sequence[str], rows: Sequence[Sequence[str]], words: int | None = None) -> "Table":
+    """Ready cells as a table for people; words stand at the left, numbers at the right. `words` is how many of the
+    columns are words where no cell is to be broken.
 
     >>> text_table(("metric", "value"), [("accuracy", "0.9")]).row_count
     1
@@ -98,9 +94,9 @@ def text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, name in enumerate(names):
-        cells = [row[column] for row in rows]
-        numbers = all(cell[:1].isdigit() or cell[:1] in "-–" for cell in cells)
-        table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers)
+        begins = [row[column][:1] for row in rows]
+        numbers = all(one.isdigit() or one in "-–" for one in begins) if words is None else column >= words
+        table.add_column(name, justify="right" if numbers else "left", no_wrap=numbers or words is not None)
     for row in rows:
         table.add_row(*map(visible, row))
     return table
@@ -127,7 +123,7 @@ def fitted(table: "Table", width: int) -> "RenderableType":
     between = sum(table.padding[index] for index in (1, 3)) + (1 if table.box else 0)
     if sum(least) + between * len(least) <= width:
         return table
-    lines = [Text(str(table.title), style="italic")] if table.title else []
+    lines = []
     names = [cells[0] for cells in columns]
     for first, *others in zip(*(cells[1:] for cells in columns), strict=True):
         named = [f"{name}: {cell}" for name, cell in zip(names[1:], others, strict=True) if cell]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from natsel.cli.output import warn
 from natsel.texts import cell_text
 
 if TYPE_CHECKING:
@@ -51,6 +52,21 @@ def columns(labels: str | None, inputs: str | None) -> dict[str, Any]:
     return found if inputs is None else found | {"inputs": inputs.split(",") if "," in inputs else inputs}
 
 
+def is_set(data: str) -> bool:
+    """Whether this is the name of a data set; a file or folder that is called the same is told how to be named."""
+    from natsel.data import names
+
+    if data in names() and Path(data).exists():
+        warn([f"data: {data} is taken as the data set of that name; write ./{data} for what lies here"])
+    return data in names()
+
+
+def refuse_suffix(path: Path | None, name: str) -> None:
+    """Refuse a page that would not be opened as one."""
+    if path is not None and path.suffix != ".html":
+        raise ValueError(f"{name}: expected a name that ends in .html, found {path.name}; rename it")
+
+
 def kind_of_numbers(log_probs: bool, probs: bool, logits: bool, means: bool) -> Any:
     """What the flags say that the numbers are."""
     flags = {"log-probs": log_probs, "probs": probs, "logits": logits, "means": means}
@@ -67,7 +83,7 @@ def read_belief(path: Path, *, kind: Any, key: str | None, single_draw: bool, no
     stored = kind_of(path)
     if stored is None and kind is None:
         raise ValueError("say what the numbers are: --log-probs, --probs, --logits or --means (of a regressor)")
-    if stored is not None and stored != "CategoricalSamples" and kind is None and noise is None:
+    if stored not in (None, "CategoricalSamples") and not (kind or key or single_draw or noise is not None):
         return load(path)
     belief: Belief = read_predictions(path, kind, key=key, single_draw=single_draw, noise=noise)
     return belief
@@ -91,7 +107,9 @@ def read_labels(path: Path, belief: "Belief", name: str, classes: str | None = N
     from natsel.beliefs import ClassProbabilities, seen_as
 
     of_classes = belief.label_type is int or seen_as(belief, ClassProbabilities) is not None
-    number = _ClassNumber(classes) if of_classes and classes is not None else int if of_classes else float
+    if classes is not None and not of_classes:
+        raise ValueError(f"classes: {name} are numbers, as the belief is about numbers; leave --classes out")
+    number = _ClassNumber(classes) if classes is not None else int if of_classes else float
     if path.suffix not in (".npy", ".npz"):
         return read_values(path, belief, name, "label", number)
     labels, ids = _arrays(path, name)

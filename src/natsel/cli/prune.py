@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from natsel.cli.idle_options import refuse_idle
 from natsel.cli.output import as_csv, console, fitted, json_text, print_json, text_table
-from natsel.cli.prediction_files import Inputs, columns
+from natsel.cli.prediction_files import Inputs, columns, is_set, refuse_suffix
 
 if TYPE_CHECKING:
     from natsel import Examples, Pruning
@@ -22,6 +23,7 @@ _FIRST = 5
 
 
 def command(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Argument(
@@ -79,8 +81,9 @@ def command(
     """
     if out is not None and out.suffix not in (".safetensors", ".npz", ".csv", ".json"):
         raise ValueError(f"out: expected .safetensors, .npz, .csv or .json, found {out.name}; rename it")
-    if report is not None and report.suffix != ".html":
-        raise ValueError(f"report: expected a name that ends in .html, found {report.name}; rename it")
+    refuse_suffix(report, "report")
+    if method in ("input-norm", "random"):
+        refuse_idle(context, f"{method} needs no network", "network", "runs", "epochs", "at_epoch", "device")
     with ExitStack() as stack:
         from natsel.containers import atomically
 
@@ -119,9 +122,9 @@ def command(
 
 def _examples(data: str, named: dict[str, Any]) -> "Examples":
     """A data set of that name, else the file or folder."""
-    from natsel.data import load, names, read_examples
+    from natsel.data import load, read_examples
 
-    if data in names():
+    if is_set(data):
         if named:
             raise ValueError(f"{next(iter(named))}: {data} comes with its labels; leave --{next(iter(named))} out")
         return load(data).train

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from natsel.cli.idle_options import refuse_idle
 from natsel.cli.output import print_json, say
 from natsel.cli.run import print_result
 
@@ -16,6 +17,7 @@ EXAMPLE = (
 
 
 def command(
+    context: typer.Context,
     folder: Annotated[
         Path,
         typer.Argument(
@@ -47,13 +49,10 @@ def command(
     from natsel.experiments.report.any_report import is_journal
 
     if is_journal(folder):
-        if figures is not None:
-            raise ValueError(f"figures: {folder} is a journal, and figures compare methods; leave --figures out")
+        refuse_idle(context, f"{folder} is a journal, and figures compare methods", "figures")
         _open(_report_campaign(folder, out, run, pictures, as_json), open_it)
         return
-    for name, value in (("run", run), ("pictures", pictures)):
-        if value is not None:
-            raise ValueError(f"{name}: {folder} is no journal of a learner; leave --{name} out, or name the file")
+    refuse_idle(context, f"{folder} is no journal of a learner; name the file", "run", "pictures")
     from natsel.experiments.results.publish import publish
 
     kinds = [one.strip() for one in formats.split(",") if one.strip()]

@@ -21,6 +21,7 @@ from natsel.cli.prediction_files import (
     kind_of_numbers,
     read_belief,
     read_labels,
+    refuse_suffix,
 )
 
 if TYPE_CHECKING:
@@ -75,10 +76,11 @@ def command(
     Limits come from the options, else from --reference, else from the model that made the belief (DDU knows its
     training set). Labels of -1 belong to no class.
     """
-    if pictures is not None and page is None:
-        raise ValueError("pictures: they are shown on the page; pass --page FILE as well")
     if out is not None and out.suffix not in (".csv", ".json"):
         raise ValueError(f"out: expected a name that ends in .csv or .json, found {out.name}; rename it")
+    refuse_suffix(page, "page")
+    if None not in (epistemic_limit, aleatoric_limit, reference):
+        raise ValueError("reference: both limits are given, and none is taken from it; leave --reference out")
     kind = kind_of_numbers(log_probs, probs, logits, means=False)
     read = partial(read_belief, kind=kind, key=key, single_draw=single_draw, noise=None)
     with ExitStack() as stack:

@@ -42,7 +42,10 @@ def fetch(
     places = origin.download.addresses if url is None else (_address(url),)
     home = cache_folder() / "data" if folder is None else Path(folder).expanduser()
     waiting = home / "downloads" / name
-    waiting.mkdir(parents=True, exist_ok=True)
+    try:
+        waiting.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise ValueError(f"folder: {home} cannot be made ({reason.strerror}); set NATSEL_CACHE to another") from None
     try:
         paths = _downloaded(origin.download, places, waiting)
         try:

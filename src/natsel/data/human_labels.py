@@ -16,7 +16,12 @@ from natsel.containers import open_arrays
 from natsel.data.folders import find
 from natsel.data.labels import Array
 
-_FILE = "cifar10_human_labels.npz"
+FILE = "cifar10_human_labels.npz"
+REMEDY = (
+    "make it with the arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators"
+    " [50000, 3], aggregate and worst [50000] of github.com/UCSC-REAL/cifar-10-100n"
+)
+"""What to do without the file: no command fetches it."""
 
 
 def human_votes(
@@ -32,7 +37,7 @@ def human_votes(
         raise ValueError(f"name: there are no votes of people for {name!r}; there are for 'cifar10'")
     if part not in ("train", "test"):
         raise ValueError(f"part: expected 'train' or 'test', found {part!r}; name one of them")
-    arrays = open_arrays(_path(folder))
+    arrays = open_arrays(find("cifar10", (FILE,), folder, REMEDY))
     if part == "test":
         votes_N_C: Array = arrays.read("cifar10h_counts").astype(np.int64)
     else:
@@ -68,13 +73,5 @@ def human_labels(
         raise ValueError(f"name: there are no labels of people for {name!r}; there are for 'cifar10'")
     if kind not in ("aggregate", "worst"):
         raise ValueError(f"kind: expected 'aggregate' or 'worst', found {kind!r}; name one of them")
-    labels_N: Array = open_arrays(_path(folder)).read(kind).astype(np.int64)
+    labels_N: Array = open_arrays(find("cifar10", (FILE,), folder, REMEDY)).read(kind).astype(np.int64)
     return labels_N
-
-
-def _path(folder: str | Path | None) -> Path:
-    remedy = (
-        "make it with the arrays cifar10h_counts [10000, 10] of github.com/jcpeterson/cifar-10h and annotators"
-        " [50000, 3], aggregate and worst [50000] of github.com/UCSC-REAL/cifar-10-100n"
-    )
-    return find("cifar10", (_FILE,), folder, remedy)

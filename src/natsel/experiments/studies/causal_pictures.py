@@ -11,7 +11,6 @@ overlap is measured on φ, which no model sees.  docs/theory/causal-bald.md; Jes
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,23 +21,15 @@ from natsel.data import Examples
 from natsel.experiments.studies.causal_acquisition import Task, rounds
 from natsel.experiments.studies.causal_acquisition import claims as claims
 from natsel.experiments.studies.causal_acquisition import sections as sections
-from natsel.experiments.studies.units import Array, Tell, Units
+from natsel.experiments.studies.units import Array, Units
 from natsel.seeds import derive
 
 _FEATURES = 84  # of a LeNet
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """The √PEHE of each method and trial after every round, and what was acquired."""
-    rows = rounds(settings, partial(_task, settings, device), Units(folder, fresh), tell)
-    return {"rows": rows, **{name: settings[name] for name in ("set", "search", "trials", "start", "k")}}
+    return rounds(settings, partial(_task, settings, device), units)
 
 
 def _task(settings: Mapping[str, Any], device: str | None, trial: int) -> Task:

@@ -17,7 +17,6 @@ are kept in the folder.  docs/theory/calibration.md, 1 to 8 and 14; Jiang et al.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.picture_training import picture_training
-from natsel.experiments.studies.units import Array, Tell, Units
+from natsel.experiments.studies.units import Array, Units
 from natsel.seeds import derive
 
 Arrays = dict[str, Array]
@@ -42,25 +41,15 @@ _CERTAIN = 0.1
 """Predicted error of a point at or below which it counts as certain (claim 4)."""
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """Errors, gaps, calibration errors and rejection curves of one-hot members and of probabilities on every set."""
     if not settings["shifts"]:
         raise ValueError("shifts: found none; name at least one, such as blur-2")
-    units, members = Units(folder, fresh), []
+    members = []
     for number in range(settings["members"]):
-
-        def trained(number: int = number) -> Arrays:
-            tell(f"training member {number + 1} of {settings['members']}")
-            return _trained_logits(settings, derive(settings["seed"], "member", number), device)
-
-        members.append(units.arrays(f"member-{number}", trained))
+        trained = partial(_trained_logits, settings, derive(settings["seed"], "member", number), device)
+        says = f"training member {number + 1} of {settings['members']}"
+        members.append(units.arrays(f"member-{number}", trained, says))
     rows = [units.measured(f"measured-{where}", partial(_measured, members, where)) for where in _sets(settings)]
     return {"rows": rows, "set": settings["set"], "members": settings["members"], "shifts": list(settings["shifts"])}
 

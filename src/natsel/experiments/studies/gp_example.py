@@ -11,7 +11,6 @@ docs/theory/epig-jepig.md, 13 and 14.
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import torch
 
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.results.claims import ClaimVerdict
+from natsel.experiments.studies.units import Units
 from natsel.information.gaussian_predictive import epig_gaussian, jepig_gaussian
 
 _NODES = 60
@@ -30,7 +30,7 @@ _CENTRES = (2.0, -3.0)
 _DEVIATION = 0.25
 
 
-def run(settings: Mapping[str, Any], folder: Path, **options: Any) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """BALD and EPIG of the first M odd numbers for each length scale, and the maps of single points."""
     table = [
         {"length_scale": scale, "sites": sites, "bald": bald(scale, sites), "epig": epig(scale, sites)}

@@ -16,7 +16,6 @@ docs/theory/training-selection.md, 4; docs/theory/data-pruning.md; Wei et al. 20
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ import numpy as np
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.picture_training import picture_training
-from natsel.experiments.studies.units import Array, Tell, Units
+from natsel.experiments.studies.units import Array, Units
 from natsel.seeds import derive
 
 BASELINE, IRREDUCIBLE, EARLY, EL2N, LAST, FORGETTING = SCORES = (
@@ -32,22 +31,14 @@ BASELINE, IRREDUCIBLE, EARLY, EL2N, LAST, FORGETTING = SCORES = (
 )
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """How well each score finds wrong labels, for each trial."""
     if settings["early_epoch"] > settings["epochs"]:
         raise ValueError(
             f"early_epoch: expected 1 to {settings['epochs']}, the epochs of training, found"
             f" {settings['early_epoch']}; look earlier"
         )
-    units, rows = Units(folder, fresh), []
-    pictures, wrong_N = _data(settings)
+    (pictures, wrong_N), rows = _data(settings), []
     for trial in range(settings["trials"]):
         seed = derive(settings["seed"], "trial", trial)
         fold_N = _folds(settings, pictures, seed)
@@ -57,12 +48,12 @@ def run(
             loss_T_n = units.arrays(f"{trial}-fold-{fold}", made)["loss_T_n"]
             scores[BASELINE][fold_N == fold] = loss_T_n[-1]
             scores[IRREDUCIBLE][fold_N == fold] = loss_T_n[loss_T_n.mean(1).argmin()]
-            tell(f"trial {trial}: fold {fold + 1} of {settings['folds']}")
+            units.tell(f"trial {trial}: fold {fold + 1} of {settings['folds']}")
         runs = []
         for number in range(settings["runs"]):
             made = partial(_whole, settings, pictures, derive(seed, "run", number), device)
             runs.append(units.arrays(f"{trial}-run-{number}", made))
-            tell(f"trial {trial}: run {number + 1} of {settings['runs']} on all pictures")
+            units.tell(f"trial {trial}: run {number + 1} of {settings['runs']} on all pictures")
         scores |= {name: np.mean([one[name] for one in runs], axis=0) for name in (EARLY, EL2N, LAST, FORGETTING)}
         rows += [{"trial": trial, "score": name} | _found(scores[name], wrong_N) for name in SCORES]
     about = {name: settings[name] for name in ("kind", "network", "epochs", "folds", "runs", "early_epoch", "trials")}

@@ -14,7 +14,6 @@ size.  docs/theory/joint-predictions.md, 8 and 11; Kirsch, Kossen & Gal 2022.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,29 +24,21 @@ from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.dropout_network import dropout_network
 from natsel.experiments.studies.look_ahead import look_ahead
-from natsel.experiments.studies.units import Tell, Units
+from natsel.experiments.studies.units import Units
 from natsel.seeds import derive
 
 _SEQUENCES = ("active", "random")
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """All measurements as rows: sequence, trial, size, and for each what baseline, online and retrained came to."""
-    units, lab = Units(folder, fresh), _Lab(settings, device)
-    rows = []
+    lab, rows = _Lab(settings, device), []
     for sequence in _SEQUENCES:
-        ordered = lab.sequence(sequence, folder, tell)
+        ordered = lab.sequence(sequence, units)
         for trial in range(settings["trials"]):
             for size in range(settings["start"], settings["last"] + settings["step"] + 1, settings["step"]):
                 found = units.measured(f"{sequence}-{trial}-{size}", partial(lab.measure, ordered, trial, size))
-                tell(f"{sequence} sequence, trial {trial}: {size} labels measured")
+                units.tell(f"{sequence} sequence, trial {trial}: {size} labels measured")
                 rows.append({"sequence": sequence, "trial": trial, "size": size} | found)
     return {"rows": rows, "step": settings["step"], "draws": settings["draws"], "last": settings["last"]}
 
@@ -64,7 +55,7 @@ class _Lab:
         self.pool, self.validation = (replace(one, masks={}) for one in split(data.train, wanted, seed=0))
         self.test = replace(split(data.test, (settings["test"],), seed=1)[0], masks={})
 
-    def sequence(self, name: str, folder: Path, tell: Tell) -> Examples:
+    def sequence(self, name: str, units: Units) -> Examples:
         """Labels in the order they came: a balanced start, then chosen actively or at random."""
         from natsel.data import balanced_start
         from natsel.learning import ActiveLearner
@@ -82,7 +73,7 @@ class _Lab:
             Pool.with_answers(self.pool),
             self.settings["method"],
             self.settings["step"],
-            folder / "active.db",
+            units.folder / "active.db",
             candidates=self.settings["candidates"],
             validation=self.validation,
         )
@@ -90,8 +81,8 @@ class _Lab:
             if learner.n_labelled == 0:
                 learner.tell(start, learner.pool.answers(start))
             if learner.n_labelled < count:
-                tell(f"choosing {count - learner.n_labelled} labels actively")
-                learner.run(count)
+                units.tell(f"choosing {count - learner.n_labelled} labels actively")
+                learner.run(count, stop=lambda view: units.go_on())
             return self.pool[learner.labelled_ids[:count]]
 
     def measure(self, ordered: Examples, trial: int, size: int) -> dict[str, Any]:

@@ -13,13 +13,13 @@ docs/theory/deterministic-uncertainty.md, 5 and 9; Mukhoti et al. 2023.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from natsel.data.outside_sets import outside_sets
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
@@ -29,7 +29,6 @@ from natsel.seeds import derive
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
-Tell = Callable[[str], None]
 
 ENTROPY, DENSITY, ENSEMBLE = "softmax entropy", "density", "ensemble entropy"
 _PUBLISHED = {
@@ -51,40 +50,34 @@ _PUBLISHED = {
 }
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """AUROC of every score against every set, for each network and trial."""
-    units = Units(folder, fresh)
+    known = outside_sets(settings["set"])
+    for stranger in (name for name in settings["outside"] if name not in known):
+        raise ValueError(f"outside: there is no {stranger!r} for {settings['set']}; there are {', '.join(known)}")
     rows = []
     for network in settings["networks"]:
         for trial in range(settings["trials"]):
-            compare = partial(_compared, settings, network, trial, device, units, tell)
+            compare = partial(_compared, settings, network, trial, device, units)
             rows.append(units.measured(f"{network}-{trial}", compare))
             against = ", ".join(f"{name} {rows[-1]['auroc'][DENSITY][name]:.3f}" for name in settings["outside"])
-            tell(f"{network}, trial {trial}: accuracy {rows[-1]['accuracy']:.3f}; density against {against}")
+            units.tell(f"{network}, trial {trial}: accuracy {rows[-1]['accuracy']:.3f}; density against {against}")
     return {"rows": rows, "set": settings["set"], "members": settings["members"]}
 
 
 def _compared(
-    settings: Mapping[str, Any], network: str, trial: int, device: str | None, units: Units, tell: Tell
+    settings: Mapping[str, Any], network: str, trial: int, device: str | None, units: Units
 ) -> dict[str, Any]:
     """One trial of one network: all scores against all sets."""
     from natsel.evaluation import auroc, calibration_error
 
     names = [f"member-{number}" for number in range(settings["members"])]
     names += ["dropout", "random-features", "centroids"] if trial < settings["baselines"] else []
-
-    def trained(name: str) -> Arrays:
-        tell(f"{network}, trial {trial}: training {name}")
-        return _measured(settings, network, name, derive(settings["seed"], network, trial, name), device)
-
-    outputs = {name: units.arrays(f"{network}-{trial}-{name}", partial(trained, name)) for name in names}
+    outputs = {}
+    for name in names:
+        trained = partial(_measured, settings, network, name, derive(settings["seed"], network, trial, name), device)
+        says = f"{network}, trial {trial}: training {name}"
+        outputs[name] = units.arrays(f"{network}-{trial}-{name}", trained, says)
     members = [outputs[name] for name in names if name.startswith("member")]
     sets = ["test", *settings["outside"]]
     scores = {which: _scores(which, members, outputs) for which in sets}

@@ -32,7 +32,7 @@ from natsel.experiments.report.page import table
 from natsel.experiments.report.score_charts import columns
 from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.picture_training import picture_training
-from natsel.experiments.studies.units import Array, Tell, Units
+from natsel.experiments.studies.units import Array, Units
 from natsel.seeds import derive
 
 Settings = Mapping[str, Any]
@@ -79,21 +79,15 @@ _PUBLISHED_RANKS = [
 ]
 
 
-def run(
-    settings: Settings,
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Settings, units: Units, device: str | None = None) -> dict[str, Any]:
     """Rank correlations, the ratio of two scores, and the accuracy of every trained network."""
     check(settings)
-    units, names, rows = Units(folder, fresh), unit_names(settings), list[dict[str, Any]]()
+    folder, names, rows = units.folder, unit_names(settings), list[dict[str, Any]]()
 
     def made(name: str) -> None:
         if not is_made(folder, name):
-            tell(f"{names.index(name) + 1} of {len(names)}: {make_unit(settings, folder, name, device=device)}")
+            units.go_on()
+            units.tell(f"{names.index(name) + 1} of {len(names)}: {make_unit(settings, folder, name, device=device)}")
 
     for name in names:
         if not name.startswith("trained-"):

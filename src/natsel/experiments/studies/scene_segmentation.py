@@ -15,7 +15,6 @@ docs/theory/deterministic-uncertainty.md, 10; Mukhoti et al. 2023; Mukhoti & Gal
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
-from natsel.experiments.studies.units import Array, Tell, Units
+from natsel.experiments.studies.units import Array, Units
 from natsel.seeds import derive
 
 Arrays = dict[str, Array]
@@ -46,23 +45,13 @@ _SHARES = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
 """Shares of uncertain patches at which scores are compared."""
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """AUROC, rank correlations and patches of every score on test scenes with unknown objects."""
-    units, members = Units(folder, fresh), []
+    members = []
     for number in range(settings["members"]):
-
-        def trained(number: int = number) -> Arrays:
-            tell(f"training network {number + 1} of {settings['members']}")
-            return _trained_outputs(settings, derive(settings["seed"], "member", number), device)
-
-        members.append(units.arrays(f"member-{number}", trained))
+        trained = partial(_trained_outputs, settings, derive(settings["seed"], "member", number), device)
+        says = f"training network {number + 1} of {settings['members']}"
+        members.append(units.arrays(f"member-{number}", trained, says))
     return units.measured("measured", partial(_measured, settings, members))
 
 

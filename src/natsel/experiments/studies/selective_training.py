@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,24 +57,17 @@ _PUBLISHED = [
 ]
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """Accuracy over steps and what was selected, for each condition, trial and method."""
     if UNIFORM not in settings["methods"]:
         raise ValueError(f"methods: all are compared with {UNIFORM}, which is not among them; add it")
-    units, rows = Units(folder, fresh), []
+    rows = []
     for condition in settings["conditions"]:
         for trial in range(settings["trials"]):
             # Made once, and only where something is missing.
             task = cache(partial(selection_task, settings, condition, trial))
             for method in settings["methods"]:
-                measure = partial(_trained, settings, condition, trial, method, task, units, device, tell)
+                measure = partial(_trained, settings, condition, trial, method, task, units, device)
                 rows.append(units.measured(f"{condition}-{trial}-{method}", measure))
     kept = ("set", "steps", "batch", "keep", "trials", "targets")
     return {"rows": rows, **{name: settings[name] for name in kept}}
@@ -89,7 +81,6 @@ def _trained(
     task: Callable[[], SelectionTask],
     units: Units,
     device: str | None,
-    tell: Tell,
 ) -> dict[str, Any]:
     """One network trained on what one method selects."""
     import torch
@@ -103,7 +94,7 @@ def _trained(
     steps = settings["uniform_steps"] if method == UNIFORM else settings["steps"]
     table_N = None
     if method in _NEED_LOSSES:
-        make = partial(_irreducible, settings, trial, task, device, tell)
+        make = partial(_irreducible, settings, trial, task, device, units.tell)
         found = units.arrays(f"{condition}-{trial}-irreducible", make)
         table_N = found["loss_N"]
         row["irreducible"] = {name: float(found[name]) for name in ("seconds", "right", "wrong")}
@@ -143,7 +134,7 @@ def _trained(
                 since, right = dict.fromkeys(since, 0), torch.zeros((), device=on)
                 began = time.perf_counter()
     shares = ", ".join(f"{name} {sum(curve[name]) / sum(curve['selected']):.3f}" for name in ("correct", *marks))
-    tell(f"{condition}, trial {trial}, {method}: accuracy {curve['accuracy'][-1]:.3f}; selected {shares}")
+    units.tell(f"{condition}, trial {trial}, {method}: accuracy {curve['accuracy'][-1]:.3f}; selected {shares}")
     return row | {"curve": curve}
 
 

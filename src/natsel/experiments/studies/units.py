@@ -1,5 +1,6 @@
 """What a study has measured so far, one file for each unit, so that nothing is measured twice after a kill."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,13 @@ Tell = Callable[[str], None]
 """Takes a line about how far a study is."""
 
 
+class TimeIsUp(Exception):
+    """A study is left before its next measurement; the same call goes on there."""
+
+
 class Units:
-    """The measurements in a folder; `fresh` throws away what it holds.
+    """The measurements of a study, in its folder; `fresh` throws away what it holds. None is begun after the
+    `deadline`, a time of `time.monotonic`; `tell` is told how far the study is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -24,24 +30,36 @@ class Units:
     ({'x': 1}, {'x': 1})
     """
 
-    def __init__(self, folder: Path, fresh: bool = False) -> None:
-        self.folder = own(folder / "units")
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self, folder: Path, fresh: bool = False, deadline: float | None = None, tell: Tell = lambda words: None
+    ) -> None:
+        self.folder, self.deadline, self.tell = folder, deadline, tell
+        self._place = own(folder / "units")
+        self._place.mkdir(parents=True, exist_ok=True)
         if fresh:
-            for path in (*self.folder.glob("*.json"), *self.folder.glob("*.npz")):
+            for path in (*self._place.glob("*.json"), *self._place.glob("*.npz")):
                 path.unlink()
+
+    def go_on(self) -> None:
+        """Leave the study where its time is up."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise TimeIsUp
 
     def measured(self, name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What was measured under this name, measuring it where it was not."""
-        path = self.folder / f"{name}.json"
+        path = self._place / f"{name}.json"
         if not path.is_file():
+            self.go_on()
             write_json(path, sealed(measure()))
         return read_object(path)
 
-    def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-        """The arrays kept under this name, making them where they were not: outputs of trained networks."""
-        path = self.folder / f"{name}.npz"
+    def arrays(self, name: str, make: Callable[[], dict[str, Array]], says: str = "") -> dict[str, Array]:
+        """The arrays kept under this name, making them where they were not, which `says` tells: outputs of networks."""
+        path = self._place / f"{name}.npz"
         if not path.is_file():
+            self.go_on()
+            if says:
+                self.tell(says)
             made = make()
             with atomically(path) as place, place.open("wb") as stream:
                 np.savez(stream, **made)  # type: ignore[arg-type]

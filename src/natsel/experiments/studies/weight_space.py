@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from natsel.experiments.report.charts import line_chart
 from natsel.experiments.report.page import table
 from natsel.experiments.results.claims import ClaimVerdict
 from natsel.experiments.studies.dropout_network import dropout_network
-from natsel.experiments.studies.units import Tell, Units
+from natsel.experiments.studies.units import Units
 from natsel.objectives import (
     EIG,
     EPIG,
@@ -57,20 +56,12 @@ _PUBLISHED = {
 _PAIR = ("BALD (draws)", "EIG (log-det)")
 
 
-def run(
-    settings: Mapping[str, Any],
-    folder: Path,
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    tell: Tell = lambda words: None,
-) -> dict[str, Any]:
+def run(settings: Mapping[str, Any], units: Units, device: str | None = None) -> dict[str, Any]:
     """The scores of all trials, and how they correlate."""
-    units = Units(folder, fresh)
     trials = []
     for trial in range(settings["trials"]):
         trials.append(units.measured(str(trial), partial(_trial, settings, trial, device)))
-        tell(f"trial {trial}: BALD and EIG (log-det) correlate {_correlation(trials[-1], *_PAIR):.3f}")
+        units.tell(f"trial {trial}: BALD and EIG (log-det) correlate {_correlation(trials[-1], *_PAIR):.3f}")
     return {"trials": trials, "labels": settings["labels"], "targets": settings["targets"]}
 
 
