@@ -181,14 +181,15 @@ def print_result(published: "Published") -> None:
 
     from natsel.experiments.results.claims import as_lines
     from natsel.experiments.results.log_errors import as_lines as group_lines
-    from natsel.experiments.results.summary import caption
+    from natsel.experiments.results.summary import caption, unlike
 
     console = Console(highlight=False)
     off_screen = not console.is_terminal  # there words are broken by whoever shows them
     if published.experiment is not None:
         console.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen, markup=False)
         console.print(fitted(_table(published.experiment), console.width))
-    lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
+    lines = [] if published.experiment is None else unlike(published.experiment)
+    lines += [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
     lines += [line for group in published.groups for line in group_lines(group)]
     for line in (*lines, *as_lines(published.claims)):
         console.print(line, soft_wrap=off_screen, markup=False)

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from natsel.experiments.results.experiment import UNEQUAL
+
 _MANY = 20
 """Whole numbers of more different values than this are numbers, not classes."""
 _WORDS = 3
@@ -36,6 +38,7 @@ class _Found:
     left_out: tuple[str, ...] = ()
     gaps: bool = False
     rarest: int = 0
+    largest: float = 0.0
 
 
 def new_recipe(
@@ -68,6 +71,9 @@ def new_recipe(
         f"methods = [{', '.join(map(_text, _methods(found)))}]",
         f"initial = {{ {'per_class = 1' if per_class else f'count = {start}'} }}   # labels that a run starts with",
     ]
+    if found.largest >= UNEQUAL:
+        largest = f"{100 * found.largest:.0f} % are of one class, which accuracy would be without a label"
+        parts.append(f'metric = "balanced accuracy"   # {largest}')
     if pool > 4000:
         parts.append('candidates = 2000   # random points of the pool that a round looks at, or "all"')
     if found.classes:
@@ -100,8 +106,8 @@ def _look_at(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _
     examples = with_class_names(examples, bool((np.asarray(examples.labels) < -1).any()))
     answers = np.asarray(examples.labels)[known_rows(examples)]
     kind = "folder" if place.is_dir() else kind_of(examples.inputs)
-    classes, rarest = _classes(answers)
-    return _Found(kind, len(answers), classes, labels or "", tuple(inputs or ()), rarest=rarest)
+    classes, rarest, largest = _classes(answers)
+    return _Found(kind, len(answers), classes, labels or "", tuple(inputs or ()), rarest=rarest, largest=largest)
 
 
 def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _Found:
@@ -124,12 +130,20 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
                 f"labels: column {labels!r} has {answers.max() + 1} different texts in {len(answers)} rows, which are"
                 " hardly classes; say which column has the labels with --labels"
             )
-    classes, rarest = _classes(np.asarray(answers))
+    classes, rarest, largest = _classes(np.asarray(answers))
     rest = [name for name in columns if name != labels]
     ids = next((name for name in rest if _names_rows(name, columns[name])), "")
     rest = [name for name in rest if name not in ("", ids) and (not inputs or name in inputs)]
     sentences = [name for name in rest if _is_sentences(columns[name])]
-    found: Any = {"rows": len(answers), "classes": classes, "labels": labels, "ids": ids, "rarest": rarest}
+    found: Any = {
+        "rows": len(answers),
+        "classes": classes,
+        "labels": labels,
+        "ids": ids,
+        "rarest": rarest,
+        "largest": largest,
+    }
+    found["largest"] = largest
     if sentences:
         return _Found("text", inputs=(sentences[0],), left_out=(), **found)
     texts = [name for name in rest if columns[name].kind == "text"]
@@ -145,14 +159,16 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
     return _Found("table", inputs=listed, left_out=others, gaps=gaps, **found)
 
 
-def _classes(answers: Any) -> tuple[int, int]:
-    """How many classes there are (0: they are real numbers), and how many rows the rarest has."""
+def _classes(answers: Any) -> tuple[int, int, float]:
+    """How many classes there are (0: they are real numbers), rows of the rarest, and the share of the largest."""
     if not len(answers):
         raise ValueError("labels: no row has one; a comparison has to know the answers")
     values, counts = np.unique(answers, return_counts=True)
     if answers.dtype.kind in "if" and ((answers % 1).any() or answers.min() < -1):
-        return 0, 0
-    return (0, 0) if answers.dtype.kind in "iuf" and _many(values, len(answers)) else (len(values), int(counts.min()))
+        return 0, 0, 0.0
+    if answers.dtype.kind in "iuf" and _many(values, len(answers)):
+        return 0, 0, 0.0
+    return len(values), int(counts.min()), float(counts.max() / counts.sum())
 
 
 def _many(values: Any, rows: int) -> bool:

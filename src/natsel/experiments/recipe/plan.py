@@ -137,7 +137,12 @@ def plan_from(
         tables, parts = _grid(found["grid"])
     claims = each(Claim.from_table, at_least=0)(found.get("claims", ()), "claims")
     found = {**found, **({"home": str(Path(home, str(found.get("home", ""))))} if home else {})}
-    recipes = [_recipes(found, tables, use) for use in (False, True)][full]
+    both = [_recipes(found, tables, use) for use in (False, True)]
+    recipes = both[full]
+    known = [method.label for one in both for own in one.values() for method in own.methods]
+    for claim in claims:
+        for name in (name for name in (claim.method, claim.than) if name not in ("", *known)):
+            raise ValueError(f"claims: no variant has a method {name!r}; {closest(name, known)}")
     parts = {name: parts[name] for name in recipes if name in parts}
     wanted = wanted and [name for one in wanted for name in (_having(one, parts) or [one])]
     for stranger in (one for one in wanted or () if one not in recipes):

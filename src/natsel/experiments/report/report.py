@@ -14,7 +14,7 @@ from natsel.experiments.report.page import outline, page
 from natsel.experiments.report.picks import picks
 from natsel.experiments.report.png import data_address
 from natsel.experiments.results.experiment import BASELINE, Experiment
-from natsel.experiments.results.summary import headline
+from natsel.experiments.results.summary import headline, unlike
 
 _NUMBERS = 400_000
 """Most bytes of numbers that a page carries; details of picks are left out where there are more."""
@@ -79,10 +79,7 @@ def notes(experiment: Experiment) -> str:
     if open_runs:
         of = len(experiment.curves)
         found.append(f"{open_runs} of {of} runs had not finished when this page was made: what it says may change.")
-    seeds = {method: {curve.seed for curve in experiment.of(method)} for method in experiment.methods}
-    common = set.intersection(*seeds.values()) if seeds else set()
-    if any(mine != common for mine in seeds.values()):
-        found.append("Not every method has been run with every seed: only seeds in common are compared in pairs.")
+    found += unlike(experiment)
     if experiment.curves and BASELINE not in experiment.methods:
         found.append(f"There is no run of {BASELINE} here, so that labels saved cannot be told.")
     return "".join(f'<p class="note">{escape(note)}</p>' for note in (*found, *experiment.notes))

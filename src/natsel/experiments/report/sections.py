@@ -46,7 +46,7 @@ def claims(verdicts: Verdicts) -> str:
             escape(str(one["claim"])),
             *([escape(str(one.get("where") or "all together"))] if placed else []),
             escape(str(one["says"])),
-            f'<b class="verdict {one["verdict"]}">{one["verdict"]}</b>',
+            f'<b class="verdict {str(one["verdict"]).replace(" ", "-")}">{one["verdict"]}</b>',
             escape(str(one["evidence"])),
         ]
         for one in verdicts
@@ -267,7 +267,8 @@ def _not_reached(rows: Sequence[summary.Row]) -> str:
     if not bounds:
         return ""
     shown = summary.labels(bounds[0])
-    return f" “{escape(shown)}” means that it was not reached with {shown.removeprefix('>')} labels."
+    above = shown.removeprefix(">")
+    return f" “{escape(shown)}” means more than {above}: runs ended before they had reached it."
 
 
 def _tied(text: str) -> str:
@@ -288,9 +289,11 @@ def _fine_print(rows: Sequence[summary.Row]) -> str:
         text += (
             f" the least and the greatest saving of a single seed: {pairs[0]} seeds are too few for a 95 % interval."
         )
+    text += " All seeds share one split into pool and test examples: what another would change is left out."
     methods = len({row.method for row in rows if row.saved is not None})
     if methods > 1:
-        text += f" The sentence at the top names the best of {methods} methods; being the best is partly luck."
+        text += f" The sentence at the top names the best of {methods} methods; being the best is partly luck, so that"
+        text += " an interval there is wider than the one here."
     return f'<p class="quiet">{_tied(text)}</p>'
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import judged
-from natsel.experiments.results.experiment import Batch, Curve, Experiment, Thumbnail
+from natsel.experiments.results.experiment import UNEQUAL, Batch, Curve, Experiment, Thumbnail
 from natsel.experiments.running.data_source import Given, load_data
 from natsel.experiments.running.folder import journal_path, read_document, read_object, read_outcome
 from natsel.store import Ask, Journal, Round
@@ -41,6 +41,12 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
         raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
     pictures, note = _thumbnails(recipe, curves, given) if thumbnails else ({}, "")
     last = document["runs"][-1] if document.get("runs") else {}
+    share, unequal = data.get("majority", 0.0), ""
+    if share >= UNEQUAL and recipe.metric in ("", "accuracy") and data["classes"]:
+        unequal = (
+            f"{100 * share:.3g} % of the test examples are of the class {data['majority_class']}: who always says so"
+        )
+        unequal += " has that accuracy without a label. Balanced accuracy counts classes alike."
     experiment = Experiment(
         name=recipe.name,
         about=recipe.about,
@@ -51,9 +57,10 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
         metric=recipe.metric or ("accuracy" if "accuracy" in curves[0].metrics else "rmse"),
         targets=recipe.targets,
         pool=data.get("pool"),
+        majority=data.get("majority"),
         candidates=recipe.candidates,
         thumbnails=pictures,
-        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe)])],
+        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe), unequal])],
         versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
     )
     return replace(experiment, claims=[verdict.as_dict() for verdict in judged(recipe.claims, experiment)])
@@ -80,7 +87,7 @@ def _curve(path: Path, contender: Contender, seed: int, junk: bool) -> Curve:
         initial=Batch(initial, [values[id] for id in initial]),
         batches=[_batch(ask, values) for one in rounds for ask in one.asks],
         seconds={stage: [one.seconds.get(stage, 0.0) for one in measured.values()] for stage in stages},
-        stopped=stops[-1].reason if stops else "",
+        stopped=stops[-1].reason if stops and stops[-1].revision == state.revision else "",
     )
 
 
