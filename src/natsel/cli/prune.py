@@ -1,12 +1,13 @@
 """`natsel prune`: which part of a labelled data set to train on, and which of its labels are likely wrong."""
 
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from natsel.cli.output import as_csv, fitted, json_text, print_json, text_table
+from natsel.cli.output import as_csv, fitted, json_text, print_json, text_table, warn
 from natsel.cli.prediction_files import Inputs, columns
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def command(
         from natsel.models import Training
         from natsel.progress import ProgressBar
 
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", r"keep: .* equal scores")  # the provenance says it
         found = natsel.prune(
             *(examples, method, keep),
             network=network,
@@ -165,6 +168,7 @@ def _show(found: "Pruning", written: list[str]) -> None:
 
     console = Console(highlight=False)
     console.print(f"{len(found):,} of {len(found.all_ids):,} examples kept by {found.method}", markup=False)
+    warn([f"keep: {found.provenance['ties']}"] if "ties" in found.provenance else [])
     errors = _errors(found, _FIRST)
     if errors:
         console.print("the likeliest label errors:")

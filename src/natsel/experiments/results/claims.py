@@ -256,9 +256,12 @@ def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
 
 
 def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
-    found = {name: [_value(claim, one, run, run) for run in one.of(claim.method)] for name, one in experiments.items()}
+    runs = {name: {run.seed: run for run in one.of(claim.method)} for name, one in experiments.items()}
+    runs = {name: of for name, of in runs.items() if of}
+    seeds = sorted(set.intersection(*(set(of) for of in runs.values()))) if runs else []
+    found = {name: [_value(claim, experiments[name], of[s], of[s]) for s in seeds] for name, of in runs.items()}
     medians = {name: float(np.median(np.array(of, float))) for name, of in found.items() if of and None not in of}
-    if len(medians) < 2:
+    if len(medians) < max(2, len(runs)):
         return ClaimVerdict(claim.claim, claim.says, None, f"runs of {claim.method} in two variants or more are needed")
     steps = np.diff(list(medians.values()))
     evidence = f"{claim.method} {_place(claim)}: " + ", ".join(

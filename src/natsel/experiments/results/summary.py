@@ -286,12 +286,13 @@ def _saved(experiment: Experiment, method: str, target: float, among: int = 1) -
     if by_seed.pairs >= ENOUGH:
         drawn = np.random.default_rng(0).integers(by_seed.pairs, size=(_RESAMPLED, by_seed.pairs))
         known = [[needed_labels(run, target, higher) for run in some.values()] for some in both]
-        ends = [np.array([[one.low for one in some], [one.high for one in some]]) for some in known]
-        medians = [map(Known, *np.median(end[:, drawn], axis=2).tolist()) for end in ends]
-        shares = [share_saved(one, other) for one, other in zip(*medians, strict=True)]
-        lows, highs, tail = [one.low for one in shares], [one.high for one in shares], 0.025 / among
-        low, high = np.quantile(lows, tail, method="lower"), np.quantile(highs, 1 - tail, method="higher")
-        interval = Known(float(low), float(high))
+        ends = np.array([[end for one in some for end in (one.low, one.high)] for some in known]).reshape(2, -1, 2)
+        medians = np.median(ends[:, drawn], axis=2).swapaxes(0, 1).reshape(_RESAMPLED, 4)
+        kinds, which = np.unique(medians, axis=0, return_inverse=True)
+        shares = [share_saved(Known(*kind[:2]), Known(*kind[2:])) for kind in kinds.tolist()]
+        low, high = np.array([(one.low, one.high) for one in shares]).T[:, which.reshape(-1)]
+        low = np.quantile(low, 0.025 / among, method="lower")
+        interval = Known(float(low), float(np.quantile(high, 1 - 0.025 / among, method="higher")))
     counts = len(experiment.of(method)), len(experiment.of(BASELINE))
     return Saving(share_saved(mine, theirs), interval, by_seed.seeds, by_seed.pairs, theirs, counts)
 
@@ -377,7 +378,8 @@ def _where_it_ended(experiment: Experiment) -> str:
 def _seeds(count: int, runs: Sequence[int] = ()) -> str:
     """How many seeds a sentence speaks of; with the numbers of runs where there are more."""
     words = "one seed" if count == 1 else f"medians of {count} seeds"
-    return words if max(runs, default=0) <= count else f"{words} in common, of {min(runs)} and {max(runs)}"
+    of = " and ".join(map(str, sorted(set(runs))))
+    return words if max(runs, default=0) <= count else f"{words} in common, of {of}"
 
 
 def _percent(value: float) -> str:
