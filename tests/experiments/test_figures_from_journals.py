@@ -146,7 +146,7 @@ def saved(mine, base):
 
 
 def pairs(experiment, method):
-    """The runs of a method and of random by seeds in common, at sizes that both measured, with the rest of the longer."""
+    """The runs of a method and of random by seeds in common, at sizes of both and the rest of the longer."""
     runs = {
         name: {
             seed: {size: one[experiment.metric] for size, one in run.items()}

@@ -2,19 +2,33 @@
 
 import json
 import math
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
+import natsel
+from natsel import ActiveLearner, Pool
+from natsel.beliefs import CategoricalSamples
+from natsel.data import load
+from natsel.evaluation.of_belief import evaluate
 from natsel.evaluation.savings import Known
+from natsel.experiments.recipe.new_recipe import new_recipe
+from natsel.experiments.recipe.plan import plan_from
 from natsel.experiments.report.report import notes, report
+from natsel.experiments.report.triage_page import triage_page
 from natsel.experiments.results.claims import Claim, counted, judged, judged_across
 from natsel.experiments.results.experiment import Curve, Experiment
+from natsel.experiments.results.from_journals import read_experiment
 from natsel.experiments.results.log_errors import as_lines as group_lines
 from natsel.experiments.results.log_errors import curve_over_sets, group_of
 from natsel.experiments.results.publish import _row
 from natsel.experiments.results.summary import as_text, headline, label_table, labels, level, share, table, targets
+from natsel.experiments.running.build import build_data
+from natsel.experiments.running.run import run_plan
 
 TENS = range(10, 151, 10)
 
@@ -294,3 +308,118 @@ def test_a_claim_about_errors_is_decided_by_its_interval_over_seeds():
 
     words = [judged_errors(noisy(shift), noisy(shift))[0].word for shift in (-0.5, -0.01, 0.5)]
     assert words == ["pass", "not beyond chance", "fail"]
+
+
+IRIS = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest", "trees": 3}}
+
+
+def test_all_methods_start_alike_also_one_with_a_number_of_its_own(tmp_path):
+    """The first batch, drawn at random, had the method's own number: it was measured sooner, and saved labels."""
+    iris = {
+        "name": "a",
+        "data": {"set": "iris"},
+        "model": {"kind": "forest", "trees": 3},
+        "budget": 12,
+        "k": 4,
+        "seeds": 1,
+    }
+    run_plan(plan_from(iris | {"methods": ["random", "bald", {"method": "bald", "k": 3}]}), tmp_path, processes=0)
+    made = read_experiment(tmp_path)
+    assert {run.method: run.sizes for run in made.curves} == {
+        "random": (4, 8, 12),
+        "bald": (4, 8, 12),
+        "bald k=3": (4, 7, 10, 12),
+    }
+    assert len({run.batches[0].ids for run in made.curves}) == 1
+
+
+@pytest.fixture
+def unequal(tmp_path):
+    """A table of which 92 % is of one class, and the recipe that natsel writes for it."""
+    rows = [f"{place % 7},{place % 11},{'rare' if place % 25 < 2 else 'usual'}" for place in range(100)]
+    (tmp_path / "data.csv").write_text("\n".join(["a,b,kind", *rows]))
+    return new_recipe(tmp_path / "data.csv", tmp_path / "new.toml", "kind")
+
+
+def test_a_new_recipe_judges_unequal_classes_by_balanced_accuracy(unequal, tmp_path):
+    assert 'metric = "balanced accuracy"   # 92 % are of one class, which accuracy would be without a label' in unequal
+    assert plan_from(tomllib.loads(unequal), str(tmp_path)).recipes[""].metric == "balanced accuracy"
+    (tmp_path / "data.csv").write_text(
+        (tmp_path / "data.csv").read_text().replace("5,", "5.5,").replace("usual", "rare", 50)
+    )
+    assert "metric" not in new_recipe(tmp_path / "data.csv", tmp_path / "new.toml", "kind")
+
+
+def test_a_page_says_what_accuracy_is_worth_without_a_label(unequal, tmp_path):
+    recipe = tomllib.loads(unequal) | {"metric": "accuracy", "budget": 12, "seeds": 1, "methods": ["random"]}
+    run_plan(plan_from(recipe, str(tmp_path)), tmp_path / "runs", processes=0)
+    made = read_experiment(tmp_path / "runs")
+    share_ = made.majority
+    assert share_ == pytest.approx(np.mean([label == "usual" for label in _tested(tmp_path)]))
+    said = f"{100 * share_:.3g} % of the test examples are of the class usual: who always says so has that accuracy"
+    assert said in notes(made)
+    assert all(one > share_ for one in targets(made))
+
+
+def _tested(folder):
+    """The classes of the examples that runs were judged by."""
+    recipe = plan_from(json.loads((folder / "runs" / "recipe.json").read_text())["recipe"]).recipes[""]
+    setting = build_data(recipe)
+    return [setting.test.classes[label] for label in setting.test.labels]
+
+
+def test_balanced_accuracy_is_the_mean_over_classes():
+    belief = CategoricalSamples.from_probs([[[0.9, 0.1]]] * 10)  # always the first of two classes
+    found = evaluate(belief, [0] * 8 + [1] * 2, details=True)
+    assert (found["accuracy"], found["balanced accuracy"]) == (0.8, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "bladd"}, r"claims: no variant has a method 'bladd'; did you mean 'bald'\?"),
+        ({"than": "epig"}, "claims: no variant has a method 'epig'"),
+    ],
+)
+def test_a_claim_about_a_method_that_nobody_runs_is_refused(change, words):
+    recipe = IRIS | {"methods": ["random", "bald"], "budget": 20}
+    claim = {"claim": "A", "says": "s", "method": "bald", "than": "random"}
+    assert plan_from(recipe | {"claims": [claim]})
+    with pytest.raises(ValueError, match=words):
+        plan_from(recipe | {"claims": [claim | change]})
+
+
+def test_a_claim_about_a_metric_that_is_not_measured_is_refused(tmp_path):
+    claim = {"claim": "A", "says": "s", "method": "bald", "than": "random", "metric": "acuracy"}
+    recipe = IRIS | {"methods": ["random", "bald"], "budget": 20, "claims": [claim]}
+    with pytest.raises(ValueError, match=r"claims.metric: 'acuracy' is not measured; did you mean 'accuracy'\?"):
+        run_plan(plan_from(recipe), tmp_path, processes=0)
+
+
+def test_a_run_that_goes_on_after_it_had_stopped_is_under_way(tmp_path):
+    recipe = IRIS | {"methods": ["random"], "k": 4, "seeds": 1}
+    run_plan(plan_from(recipe | {"budget": 8}), tmp_path, processes=0)
+    assert read_experiment(tmp_path).curves[0].stopped
+    iris = load("iris")
+    pool = Pool(iris.train.inputs, answers=iris.train.labels)
+    with ActiveLearner(RandomForestClassifier(3), pool, store=tmp_path / "b.db", k=4, test=iris.test) as learner:
+        learner.run(budget=8)
+        learner.step()
+    (tmp_path / "b.db").replace(tmp_path / "random" / "seed-0.db")
+    assert read_experiment(tmp_path).curves[0].stopped == ""
+
+
+def test_a_triage_page_names_its_prices():
+    belief = natsel.FeatureDensity([-1.0, -90.0], [[9.0, 0.0], [9.0, 0.0]])
+    found = natsel.triage(belief, epistemic_limit=50.0, aleatoric_limit=0.5)
+    page = triage_page(found, [0, -1], error=2.0, defer=0.3, label=0.25)
+    assert "Per point; accepting a wrong prediction costs 2, deferring 0.3, a label 0.25." in page
+
+
+def test_tests_of_the_causal_studies_say_that_they_are_one_sided():
+    studies = Path(natsel.__file__).parent / "experiments" / "studies" / "causal_acquisition.py"
+    text = studies.read_text()
+    assert text.count("paired one-sided t-test") == 2
+    for name in ("causal-ihdp", "causal-synthetic", "causal-mnist"):
+        said = (Path(__file__).parents[2] / "results" / f"{name}.json").read_text()
+        assert "paired t-test" not in said
