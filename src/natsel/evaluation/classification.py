@@ -1,7 +1,6 @@
 """How good class predictions are, from the log of the mean predictive.
 
-    accuracy = share of points whose label is arg max_c p̄(c | x); balanced, the mean of that share over the classes
-               among the labels, so that a class counts alike however many points it has
+    accuracy = share of points whose label is arg max_c p̄(c | x); balanced: the mean of that share over classes
     nll      = − mean_n log p̄(y_n | x_n)                              in nats, lower is better
     brier    = mean_n Σ_c (p̄(c | x_n) − 1[y_n = c])²                  from 0 to 2, lower is better (Brier 1950)
 

@@ -1,9 +1,7 @@
 """Pruning: keep the part of a labelled data set that is worth training on.
 
-    n = ⌊keep · N + 10⁻⁹⌋       the n examples with the highest mean score over runs; the seed decides among ties
-
-Data often come class by class: where many scores are equal (most examples are never forgotten) the first classes would
-be kept and the last thrown away. A warning says where the edge of what is kept lies among equal scores.
+    n = ⌊keep · N + 10⁻⁹⌋       the n examples with the highest mean score over runs; the seed decides among ties,
+                                since data often come class by class, and a warning says where they are at the edge
 
 `easiest` keeps the lowest scores instead, which was published as better where examples are few. `balanced` keeps the
 same share of each class: examples are taken in the order of (rank within the class + ½) / (size of the class), so that
@@ -137,8 +135,7 @@ def prune(
     score_N = mean_over_runs(score_R_N)
     alike_N = labels_N if balanced else None
     positions_n = kept_positions(score_N, keep, labels_N=alike_N, easiest=easiest, seed=seed)
-    tied = _tied_at_the_edge(score_N.numpy(), positions_n, alike_N)
-    if tied:
+    if tied := _tied_at_the_edge(score_N.numpy(), positions_n, alike_N):
         provenance["ties"] = tied
         warn(f"keep: {tied}")
     return Pruning(

@@ -139,16 +139,15 @@ def plan_from(
     found = {**found, **({"home": str(Path(home, str(found.get("home", ""))))} if home else {})}
     both = [_recipes(found, tables, use) for use in (False, True)]
     recipes = both[full]
-    known = [method.label for one in both for own in one.values() for method in own.methods]
-    for claim in claims:
-        for name in (name for name in (claim.method, claim.than) if name not in ("", *known)):
-            raise ValueError(f"claims: no variant has a method {name!r}; {closest(name, known)}")
     parts = {name: parts[name] for name in recipes if name in parts}
     wanted = wanted and [name for one in wanted for name in (_having(one, parts) or [one])]
     for stranger in (one for one in wanted or () if one not in recipes):
         raise ValueError(f"variants: {found['name']} has no {stranger!r}; {closest(stranger, recipes)}")
     groups = _groups(parts)
+    known = [method.label for one in both for own in one.values() for method in own.methods]
     for claim in claims:
+        for name in (name for name in (claim.method, claim.than) if name not in ("", *known)):
+            raise ValueError(f"claims: no variant has a method {name!r}; {closest(name, known)}")
         of_groups = claim.kind == "log-error"
         for named in (named for named in (*claim.variants, claim.largest) if named):
             if named not in (groups if of_groups else tables):

@@ -63,13 +63,12 @@ def _facts(experiment: Experiment) -> dict[str, str]:
         facts["labels"] = f"{min(sizes):,} to {max(sizes):,}"
     if batches:
         facts["a batch"] = f"{batches.most_common(1)[0][0]:,}"
-    if experiment.pool is not None:
-        facts["pool"] = f"{experiment.pool:,}"
-    if experiment.candidates is not None:
-        facts["scored a round"] = f"{experiment.candidates:,}"
-    if experiment.classes:
-        facts["classes"] = f"{len(experiment.classes):,}"
-    return facts
+    rest = {
+        "pool": experiment.pool,
+        "scored a round": experiment.candidates,
+        "classes": len(experiment.classes) or None,
+    }
+    return facts | {name: f"{count:,}" for name, count in rest.items() if count is not None}
 
 
 def notes(experiment: Experiment) -> str:

@@ -13,11 +13,10 @@
 `at` says where curves are compared: at so many labels, over [from, to], at the "end", or over "all" of them. `margin`
 is the least difference that counts (below 0: "not worse by more"); `variants` are the variants that it is about.
 
-Two methods are compared by the seeds that both have, at the sizes that both have measured. A claim is open where runs
-are missing: no seed in common, or one with a run that is under way, that died before the labels it speaks of, or whose
-error is no number; so nobody gains by runs that are left out. Else it holds ("pass") or does not ("fail"), by the
-median; where there is a 95 % interval (of the median; of "log-error" that over seeds) and it holds the margin, the
-claim is "not beyond chance". Where seeds are too few for an interval, the least and the greatest of them are told.
+Two methods are compared by the seeds and sizes that both have. A claim is open where there are none, or where a run of
+these seeds is under way, died before the labels it speaks of, or has an error that is no number: nobody gains by a run
+that is left out. Else it holds ("pass") or does not ("fail"), by the median; where a 95 % interval (of "log-error" that
+over seeds) holds the margin, it is "not beyond chance". Too few seeds for one: the least and the greatest are told.
 """
 
 from collections import Counter
@@ -159,11 +158,8 @@ def as_lines(verdicts: Verdicts) -> list[str]:
     >>> as_lines([{"claim": "H1", "says": "it is so", "verdict": "pass", "evidence": "3 > 2", "where": ""}])
     ['pass  H1  it is so: 3 > 2']
     """
-    places = [f"{one['where']}: " if one.get("where") else "" for one in verdicts]
-    return [
-        f"{one['verdict']}  {one['claim']}  {place}{one['says']}: {one['evidence']}"
-        for place, one in zip(places, verdicts, strict=True)
-    ]
+    placed = [dict(one) | {"place": f"{one['where']}: " if one.get("where") else ""} for one in verdicts]
+    return ["{verdict}  {claim}  {place}{says}: {evidence}".format(**one) for one in placed]
 
 
 def value_at(curve: Curve, metric: str, at: int | tuple[int, int] | str, among: Sequence[int] = ()) -> float | None:
@@ -256,12 +252,9 @@ def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
 
 
 def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
-    runs = {name: {run.seed: run for run in one.of(claim.method)} for name, one in experiments.items()}
-    runs = {name: of for name, of in runs.items() if of}
-    seeds = sorted(set.intersection(*(set(of) for of in runs.values()))) if runs else []
-    found = {name: [_value(claim, experiments[name], of[s], of[s]) for s in seeds] for name, of in runs.items()}
+    found = {name: [_value(claim, one, run, run) for run in one.of(claim.method)] for name, one in experiments.items()}
     medians = {name: float(np.median(np.array(of, float))) for name, of in found.items() if of and None not in of}
-    if len(medians) < max(2, len(runs)):
+    if len(medians) < max(2, sum(map(bool, found.values()))):
         return ClaimVerdict(claim.claim, claim.says, None, f"runs of {claim.method} in two variants or more are needed")
     steps = np.diff(list(medians.values()))
     evidence = f"{claim.method} {_place(claim)}: " + ", ".join(

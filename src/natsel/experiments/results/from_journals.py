@@ -41,12 +41,9 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
         raise ValueError(f"folder: no run in {folder} has been measured yet; natsel run goes on with it")
     pictures, note = _thumbnails(recipe, curves, given) if thumbnails else ({}, "")
     last = document["runs"][-1] if document.get("runs") else {}
-    share, unequal = data.get("majority", 0.0), ""
-    if share >= UNEQUAL and recipe.metric in ("", "accuracy") and data["classes"]:
-        unequal = (
-            f"{100 * share:.3g} % of the test examples are of the class {data['majority_class']}: who always says so"
-        )
-        unequal += " has that accuracy without a label. Balanced accuracy counts classes alike."
+    share = data.get("majority", 0.0) if recipe.metric in ("", "accuracy") and data.get("classes") else 0.0
+    unequal = f"{100 * share:.3g} % of the test examples are of the class {data.get('majority_class')}: who always says"
+    unequal += " so has that accuracy without a label. Balanced accuracy counts classes alike."
     experiment = Experiment(
         name=recipe.name,
         about=recipe.about,
@@ -60,7 +57,7 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
         majority=data.get("majority"),
         candidates=recipe.candidates,
         thumbnails=pictures,
-        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe), unequal])],
+        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe), unequal * (share >= UNEQUAL)])],
         versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
     )
     return replace(experiment, claims=[verdict.as_dict() for verdict in judged(recipe.claims, experiment)])

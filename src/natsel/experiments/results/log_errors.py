@@ -47,10 +47,10 @@ class Group:
     variants: tuple[str, ...]
     metrics: tuple[str, ...]
     entries: Mapping[str, Mapping[str, Entry]]
-    untold: tuple[str, ...] = ()
-    """Runs without a mean of the main error, in words."""
     source: str = ""
     """Where the published numbers stand beside the entries come from."""
+    untold: tuple[str, ...] = ()
+    """Runs without a mean of the main error, in words."""
 
     @property
     def main(self) -> str:
@@ -103,8 +103,7 @@ def group_of(
             entries[method] = row
     if not entries:
         return None
-    source = str((published or {}).get("source", ""))
-    group = Group(name, tuple(experiments), metrics, entries, source=source)
+    group = Group(name, tuple(experiments), metrics, entries, str((published or {}).get("source", "")))
     return replace(group, untold=tuple(one for m in methods for one in without_mean(experiments, m, group.main)))
 
 
@@ -118,17 +117,12 @@ def log_errors(experiments: Mapping[str, Experiment], method: str, metric: str) 
 def without_mean(experiments: Mapping[str, Experiment], method: str, metric: str) -> list[str]:
     """The runs of a method that have no mean ln(error), in words.
 
-    >>> runs = [Curve("bald", seed, [10, 20], {"rmse": [9.0, seed]}) for seed in range(2)]
-    >>> without_mean({"wine": Experiment("wine", runs)}, "bald", "rmse")
+    >>> without_mean({"wine": Experiment("wine", [Curve("bald", 0, [10, 20], {"rmse": [9, 0]})])}, "bald", "rmse")
     ['bald on wine with seed 0']
     """
-    known = log_errors(experiments, method, metric)
-    return [
-        f"{method} on {name} with seed {run.seed}"
-        for name, experiment in experiments.items()
-        for run in experiment.of(method)
-        if run.seed not in known.get(name, ())
-    ]
+    known, runs = log_errors(experiments, method, metric), {name: one.of(method) for name, one in experiments.items()}
+    left_out = ((name, run.seed) for name, of in runs.items() for run in of if run.seed not in known.get(name, ()))
+    return [f"{method} on {name} with seed {seed}" for name, seed in left_out]
 
 
 def mean_log(curve: Curve, metric: str) -> float | None:
@@ -137,8 +131,9 @@ def mean_log(curve: Curve, metric: str) -> float | None:
     >>> mean_log(Curve("bald", 0, [10, 20, 30], {"rmse": [9.0, 1.0, 1.0]}), "rmse")
     0.0
     """
-    logs = [_log(value) for value in curve.metrics.get(metric, ())[1:]]
-    return sum(logs) / len(logs) if logs and all(map(math.isfinite, logs)) else None
+    values = curve.metrics.get(metric, ())[1:]
+    whole = bool(values) and all(0 < value < math.inf for value in values)
+    return sum(map(math.log, values)) / len(values) if whole else None
 
 
 def difference(values: BySet, base: BySet) -> PairedMean | None:
@@ -164,7 +159,8 @@ def curve_over_sets(
         curves = [one[seed] for one in by_set]
         sizes = sorted(set.intersection(*(set(curve.sizes) for curve in curves)))
         logs = [
-            float(np.mean([_log(curve.metrics[metric][curve.sizes.index(size)]) for curve in curves])) for size in sizes
+            float(np.mean([np.log(curve.metrics[metric][curve.sizes.index(size)] or math.nan) for curve in curves]))
+            for size in sizes
         ]
         runs.append((tuple(sizes), tuple(logs)))
     return runs
@@ -201,10 +197,6 @@ def interval(known: Known | None, before: str = "") -> str:
     '−0.200 to +0.100'
     """
     return "" if known is None else f"{before}{signed(known.low)} to {signed(known.high)}"
-
-
-def _log(value: float) -> float:
-    return math.log(value) if 0 < value < math.inf else math.nan
 
 
 def _measured(experiment: Experiment, metric: str) -> bool:

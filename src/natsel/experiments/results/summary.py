@@ -37,9 +37,8 @@ _LEVELS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99)
 class Saving:
     """The share of labels saved against the baseline: 0.45 means 45 % fewer.
 
-    `share` follows from the medians of both, over `pairs` seeds that both have, of which `baseline` is that of the
-    baseline; `interval` is a 95 % interval (None for less than six seeds); `seeds` reaches from the least to the
-    greatest saving of a single seed; `runs` says how many runs each of the two has.
+    `share` follows from the medians of both, here `baseline`, over `pairs` seeds that both have, of `runs`; `interval`
+    is of 95 % (None for less than six seeds); `seeds` reaches from the least to the greatest saving of a single seed.
     """
 
     share: Known
@@ -52,9 +51,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Row:
-    """A method and a target: quartiles of the labels needed, how many runs reached it, and what was saved. Beside a
-    baseline `runs` are those of the seeds that both have.
-    """
+    """A method and a target: quartiles of labels needed, how many of the runs compared reached it, what was saved."""
 
     method: str
     target: float
@@ -69,11 +66,12 @@ class Row:
         lower, median, upper = ((one.low if one.exact else None) for one in self.needed)
         found: dict[str, Any] = {"method": self.method, "target": self.target, "needed": median, "lower": lower}
         found |= {"upper": upper, "more_than": None if self.needed[1].exact else self.needed[1].low}
-        share, interval = (self.saved.share, self.saved.interval) if self.saved else (None, None)
+        known = {"saved": self.saved and self.saved.share, "interval": self.saved and self.saved.interval}
+        share = known["saved"]
         found |= {"reached": self.reached, "runs": self.runs, "saved": share.low if share and share.exact else None}
-        for name, known in (("saved", share), ("interval", interval)):
-            found[f"{name}_low"] = known.low if known and math.isfinite(known.low) else None
-            found[f"{name}_high"] = known.high if known else None
+        for name, one in known.items():
+            found[f"{name}_low"] = one.low if one and math.isfinite(one.low) else None
+            found[f"{name}_high"] = one and one.high
         return found
 
 
@@ -169,9 +167,8 @@ def as_text(experiment: Experiment) -> str:
 
 def caption(experiment: Experiment) -> str:
     """What the table of labels needed shows."""
-    if not targets(experiment):
-        return f"Test {experiment.metric} of each method, median over seeds:"
-    return f"Labels needed to reach a test {experiment.metric}, medians (saved against {BASELINE}):"
+    needed = f"Labels needed to reach a test {experiment.metric}, medians (saved against {BASELINE}):"
+    return needed if targets(experiment) else f"Test {experiment.metric} of each method, median over seeds:"
 
 
 def labels(known: Known) -> str:
@@ -189,11 +186,7 @@ def share(known: Known) -> str:
     >>> share(Known(0.448, 0.448)), share(Known(0.31, 1.0)), share(Known(-math.inf, -0.2))
     ('45 %', 'at least 31 %', 'at most −20 %')
     """
-    if known.exact:
-        return f"{_percent(known.low)} %"
-    if math.isinf(known.low):
-        return "unknown" if known.high >= 1 else f"at most {_percent(known.high)} %"
-    return f"at least {_percent(known.low)} %" if known.high >= 1 else f"{span(known)}"
+    return f"{_percent(known.low)} %" if known.exact else span(known)
 
 
 def span(known: Known) -> str:
@@ -202,9 +195,11 @@ def span(known: Known) -> str:
     >>> span(Known(0.31, 0.55)), span(Known(-0.1, 1.0)), span(Known(-math.inf, 1.0))
     ('31 to 55 %', 'at least −10 %', 'unknown')
     """
-    if math.isinf(known.low) or known.high >= 1:
-        return share(Known(known.low, 1.0) if known.high >= 1 else known)
-    return f"{_percent(known.low)} to {_percent(known.high)} %"
+    if math.isinf(known.low):
+        return "unknown" if known.high >= 1 else f"at most {_percent(known.high)} %"
+    return (
+        f"at least {_percent(known.low)} %" if known.high >= 1 else f"{_percent(known.low)} to {_percent(known.high)} %"
+    )
 
 
 def level(metric: str, value: float, digits: int = 1) -> str:
@@ -222,12 +217,12 @@ def level(metric: str, value: float, digits: int = 1) -> str:
 
 def runs_of(experiment: Experiment, method: str) -> dict[int, Run]:
     """The experiment's metric over labels for each seed of a method, where it was measured."""
-    return {curve.seed: _measured(curve, experiment.metric) for curve in experiment.of(method)}
 
+    def measured(curve: Curve) -> Run:
+        pairs = zip(curve.sizes, curve.metrics.get(experiment.metric, ()), strict=False)
+        return _run(pair for pair in pairs if not math.isnan(pair[1]))
 
-def _measured(curve: Curve, metric: str) -> Run:
-    pairs = zip(curve.sizes, curve.metrics.get(metric, ()), strict=False)
-    return _run(pair for pair in pairs if not math.isnan(pair[1]))
+    return {curve.seed: measured(curve) for curve in experiment.of(method)}
 
 
 def paired(experiment: Experiment, method: str) -> tuple[dict[int, Run], dict[int, Run]]:
@@ -301,12 +296,9 @@ def _levels_of_baseline(experiment: Experiment) -> tuple[float, ...]:
     """What the baseline's median has come to after a half and three quarters of its labels, to three digits, rounded to
     the side that it has surely reached; empty without a baseline.
     """
-    found = bands(list(runs_of(experiment, BASELINE).values()))
-    if len(found.sizes) < 4:
-        return ()
-    higher = higher_is_better(experiment.metric)
+    found, higher = bands(list(runs_of(experiment, BASELINE).values())), higher_is_better(experiment.metric)
     levels = []
-    for part in (0.5, 0.75):
+    for part in (0.5, 0.75) if len(found.sizes) >= 4 else ():
         wanted = found.sizes[0] + part * (found.sizes[-1] - found.sizes[0])
         so_far = found.median[: int(np.searchsorted(found.sizes, wanted)) + 1]
         value = float(so_far.max() if higher else so_far.min())
@@ -318,8 +310,7 @@ def _levels_of_baseline(experiment: Experiment) -> tuple[float, ...]:
 def _headline_target(experiment: Experiment, rows: tuple[Row, ...]) -> float | None:
     """The target of the headline: the last that the baseline's median reached, else the last that anyone's did."""
     for candidates in ([row for row in rows if row.method == BASELINE], rows):
-        reached = {row.target for row in candidates if row.needed[1].exact}
-        if reached:
+        if reached := {row.target for row in candidates if row.needed[1].exact}:
             return [level for level in targets(experiment) if level in reached][-1]
     return None
 

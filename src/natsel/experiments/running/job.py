@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
-
 from natsel.experiments.recipe.checks import closest
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import GIVEN, Recipe
@@ -54,7 +52,7 @@ class Runner:
     def described(self) -> dict[str, Any]:
         """What a report says about the data."""
         setting = self.setting
-        ((largest, count),) = Counter(np.asarray(setting.test.labels).tolist()).most_common(1)
+        ((largest, count),) = Counter[Any](setting.test.labels).most_common(1)
         return {
             "pool": len(setting.ids),
             "validation": 0 if setting.validation is None else len(setting.validation),
