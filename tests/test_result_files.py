@@ -1,6 +1,7 @@
 """What result files say in words and in tables follows from the curves and differences that they hold."""
 
 import json
+import math
 import re
 import statistics
 from pathlib import Path
@@ -165,3 +166,42 @@ def test_sentences_of_files_without_curves_follow_from_their_tables(name):
             assert mine["saved"][0] == pytest.approx(best)
         checked += 1
     assert checked
+
+
+def test_what_pages_count_in_the_benchmark_is_so():
+    """How many claims held, how many intervals hold 0, and by how many per cent errors are smaller."""
+    document = FILES["regression-benchmark"]
+    page = " ".join((ROOT / "docs/benchmarks.md").read_text().split())
+    held = sum(one["verdict"] == "pass" for one in document["claims"])
+    chance = [one["says"] for one in document["claims"] if one["verdict"] == "not beyond chance"]
+    assert (held, len(document["claims"]), len(chance)) == (8, 12, 4)
+    assert "Of the twelve published claims that the recipe states eight held" in page
+    assert sorted(chance) == [
+        "core-set beats random for boosted trees",
+        "random beats ACS-FW for boosted trees",
+        "random beats BatchBALD for boosted trees",
+        "random beats top-k BALD for random forests",
+    ]
+    mains = [
+        next(one for one in group["methods"]["random"] if one.endswith("rmse")) for group in document["groups"].values()
+    ]
+    rows = [
+        row[main]
+        for main, group in zip(mains, document["groups"].values(), strict=True)
+        for method, row in group["methods"].items()
+        if method != "random"
+    ]
+    holding = sum(row["over_sets"][0] <= 0 <= row["over_sets"][1] for row in rows)
+    of_claims = sum(one["numbers"]["over_sets"][0] <= 0 <= one["numbers"]["over_sets"][1] for one in document["claims"])
+    assert (holding, len(rows), of_claims) == (18, 21, 9)
+    assert "the interval of nine of the twelve holds 0, and of 18 of the 21 differences above" in page
+    which, lcmd = (ROOT / "docs/which-method.md").read_text(), []
+    for main, group in zip(mains, document["groups"].values(), strict=True):
+        row = group["methods"]["lcmd"][main]
+        lcmd.append([round(100 * (1 - math.exp(one))) for one in (row["difference"], *reversed(row["over_seeds"]))])
+    (a, b, c), (d, e, f), (g, h, i) = lcmd
+    assert (
+        f"by {a} % for ensembles of networks (95 % interval over seeds {b} to {c}), {d} % for forests ({e} to {f})"
+        in which
+    )
+    assert f"and {g} % for boosted trees ({h} to {i})" in which
