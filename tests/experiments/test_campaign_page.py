@@ -188,7 +188,15 @@ def test_of_several_runs_the_last_changed_is_shown_unless_one_is_named(tmp_path,
     done = call("report", path, "--run", "two/2", "--json")
     found = json.loads(done.out)
     assert (found["run"], found["labels"], found["report"]) == ("two/2", 6, str(tmp_path / "two-two-2.html"))
-    assert set(found["metrics"]) == {"accuracy", "nll", "brier", "ece", "validation accuracy", "validation nll"}
+    assert set(found["metrics"]) == {
+        "accuracy",
+        "nll",
+        "brier",
+        "ece",
+        "balanced accuracy",
+        "validation accuracy",
+        "validation nll",
+    }
     assert "run: " in refused("report", path, "--run", "three")
     assert "it has 'one', 'two/2'" in refused("report", path, "--run", "three")
 

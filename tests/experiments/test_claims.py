@@ -63,7 +63,8 @@ def test_less_junk_is_better_and_read_in_per_cent():
     curves = [*runs("epig", [0.25], metric="junk"), *runs("bald", [0.6], metric="junk")]
     held = verdict(Claim("H12", "s", "epig", "bald", metric="junk"), Experiment("made", curves))
     assert held.passed
-    assert held.evidence.startswith("epig 25.0 %, bald 60.0 % at the end: +35.0 points")
+    assert held.evidence.startswith("epig against bald at the end: median difference +35.0 points (pairs of runs: 1,")
+    assert held.evidence.endswith("medians of each 25.0 % and 60.0 %)")
 
 
 def test_six_pairs_have_a_95_percent_interval_and_five_do_not():

@@ -140,7 +140,7 @@ def test_a_bound_is_explained_by_one_that_the_table_shows():
     ]  # fmt: skip
     text = Page(report(replace(made, curves=short))).text
     last = short[0].sizes[-1]
-    assert f">{last}” means that it was not reached with {last} labels" in text
+    assert f">{last}” means more than {last}: runs ended before they had reached it" in text
     assert ">300" not in text
     reached = Page(report(replace(made, targets=(0.5,)))).text
     assert "means that it was not reached" not in reached

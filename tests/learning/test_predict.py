@@ -91,7 +91,15 @@ def test_metrics_of_validation_and_test_examples_stand_side_by_side():
     learner = ActiveLearner(Committee(), pool(), k=5, test=test, validation=validation)
     learner.run(budget=10, stop=TargetAccuracy(1.0))
     metrics = learner.history[-1].metrics
-    assert list(metrics) == ["accuracy", "nll", "brier", "ece", "validation accuracy", "validation nll"]
+    assert list(metrics) == [
+        "accuracy",
+        "nll",
+        "brier",
+        "ece",
+        "balanced accuracy",
+        "validation accuracy",
+        "validation nll",
+    ]
     for name, examples in (("accuracy", test), ("validation accuracy", validation)):
         assert metrics[name] == (learner.predict(examples.inputs) == examples.labels).mean()
 
@@ -141,7 +149,17 @@ def test_history_is_a_list_and_a_table(tmp_path):
     assert [one.n_labelled for one in history] == [0, 5, 10]
     history.to_csv(tmp_path / "rounds.csv")
     start, second, last = read_csv(tmp_path / "rounds.csv")
-    assert list(start)[:8] == ["round", "n_labelled", "accuracy", "nll", "brier", "ece", "n_picks", "mean_gain"]
+    assert list(start)[:9] == [
+        "round",
+        "n_labelled",
+        "accuracy",
+        "nll",
+        "brier",
+        "ece",
+        "balanced accuracy",
+        "n_picks",
+        "mean_gain",
+    ]
     assert (start["accuracy"], start["mean_gain"], start["n_picks"]) == ("", "", "5")
     (ask,) = history[1].asks
     assert float(second["mean_gain"]) == pytest.approx(np.mean([pick.score for pick in ask.picks]))

@@ -54,6 +54,36 @@ def test_shares_that_floating_point_misses():
         kept_positions([0.0, math.nan], 0.5)
 
 
+def test_ties_are_broken_by_the_seed_not_by_the_order_of_classes():
+    """Folders of pictures come class by class, and most examples are never forgotten: all of them score 0."""
+    labels_N, score_N = np.arange(1000) // 100, np.zeros(1000)
+    score_N[::10] = 1.0
+    kept = kept_positions(score_N, 0.5, seed=0)
+    assert set(np.flatnonzero(score_N)) <= set(kept.tolist())
+    assert np.bincount(labels_N[kept], minlength=10).min() > 35
+    assert set(kept_positions(score_N, 0.3, seed=0).tolist()) <= set(kept.tolist())
+    assert kept_positions(score_N, 0.5, seed=1).tolist() != kept.tolist()
+
+
+def test_a_tie_at_the_edge_of_what_is_kept_is_said(tmp_path):
+    inputs = np.concatenate([np.full((30, 2), 3.0), np.ones((70, 2))]).astype(np.float32)
+    labels = np.repeat([0, 1], 50)
+    with pytest.warns(
+        UserWarning, match="keep: 70 of 100 examples have equal scores at the edge of what is kept; the se"
+    ):
+        found = natsel.prune((inputs, labels), "input-norm", 0.5)
+    assert "drew the 20 of them" in found.provenance["ties"]
+    assert {0, 1} == set(found.examples.labels[30:].tolist())
+    assert "ties" not in natsel.prune((inputs, labels), "input-norm", 0.3).provenance
+    with pytest.warns(UserWarning, match="keep: 50 of 100"):  # those of the second class
+        natsel.prune((inputs, labels), "input-norm", 0.6, balanced=True)
+
+
+def test_no_address_in_memory_is_kept_of_a_network(digits):
+    found = natsel.prune(digits, "loss", network=network, training=QUICK, runs=1, device="cpu")
+    assert found.provenance["network"] == "<function network>"
+
+
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 1.0), st.floats(0.1, 1.0), st.booleans())
 def test_more_keeps_a_superset_and_classes_keep_their_share(seed, one, other, easiest):
@@ -113,6 +143,7 @@ def test_several_epochs_are_averaged(digits):
     torch.testing.assert_close(both, (one + two) / 2)
 
 
+@pytest.mark.filterwarnings("ignore:keep:UserWarning")  # few examples were forgotten at all
 @pytest.mark.parametrize("method", [*METHODS, "bald", "information-gain"])
 def test_every_method_scores_every_example(digits, method):
     found = natsel.prune(digits, method, 0.3, network=network, training=QUICK, runs=2, device="cpu")
@@ -125,7 +156,8 @@ def test_every_method_scores_every_example(digits, method):
 
 def test_forgetting_counts_visits_of_the_training_itself(digits):
     endless = float("inf")
-    found = natsel.prune(digits, "forgetting", network=network, training=QUICK, runs=1, device="cpu")
+    with pytest.warns(UserWarning, match="keep: .* of 300 examples have equal scores at the edge of what is kept"):
+        found = natsel.prune(digits, "forgetting", network=network, training=QUICK, runs=1, device="cpu")
     assert set(found.score_N.tolist()) > {0.0, 1.0, endless}
     assert found.score_N[found.positions_n[0]] == endless
     mean_N = mean_over_runs(torch.tensor([[endless, 0.0, endless], [3.0, 1.0, endless]]))

@@ -36,6 +36,7 @@ MEANING = {
     "nll": "negative log likelihood of labels, in nats",
     "brier": "squared distance from the labels, 0 to 2",
     "ece": "calibration of the most probable class",
+    "balanced accuracy": "the mean of accuracy over classes",
     "ace": "calibration by class, bins of equal mass",
     "cace": "calibration of all classes together",
     "cwce": "calibration by class",

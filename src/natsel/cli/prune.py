@@ -1,5 +1,6 @@
 """`natsel prune`: which part of a labelled data set to train on, and which of its labels are likely wrong."""
 
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from natsel.cli.idle_options import refuse_idle
-from natsel.cli.output import as_csv, console, fitted, json_text, print_json, text_table
+from natsel.cli.output import as_csv, console, fitted, json_text, print_json, text_table, warn
 from natsel.cli.prediction_files import Inputs, columns, is_set, refuse_suffix
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def command(
         from natsel.models import Training
         from natsel.progress import ProgressBar
 
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", r"keep: .* equal scores")  # the provenance says it
         found = natsel.prune(
             *(examples, method, keep),
             network=network,
@@ -166,6 +169,7 @@ def _summary(found: "Pruning") -> dict[str, Any]:
 def _show(found: "Pruning", written: list[str]) -> None:
     shown = console()
     shown.print(f"{len(found):,} of {len(found.all_ids):,} examples kept by {found.method}")
+    warn([f"keep: {found.provenance['ties']}"] if "ties" in found.provenance else [])
     errors = _errors(found, _FIRST)
     if errors:
         shown.print("the likeliest label errors:")

@@ -203,14 +203,15 @@ def print_result(published: "Published") -> None:
     """The result for people: a table or a sentence for each variant, the claims, the sentence, and the report."""
     from natsel.experiments.results.claims import as_lines
     from natsel.experiments.results.log_errors import as_lines as group_lines
-    from natsel.experiments.results.summary import caption, label_table
+    from natsel.experiments.results.summary import caption, label_table, unlike
 
     shown = console()
     off_screen = not shown.is_terminal  # there words are broken by whoever shows them
     if published.experiment is not None:
         shown.print(f"\n{caption(published.experiment)}", soft_wrap=off_screen)
         shown.print(fitted(text_table(*label_table(published.experiment), words=1), shown.width))
-    lines = [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
+    lines = [] if published.experiment is None else unlike(published.experiment)
+    lines += [f"{name}: {one.sentence}" for name, one in published.variants.items()] if published.claims else []
     lines += [line for group in published.groups for line in group_lines(group)]
     for line in (*lines, *as_lines(published.claims)):
         shown.print(line, soft_wrap=off_screen)

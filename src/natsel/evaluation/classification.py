@@ -1,6 +1,6 @@
 """How good class predictions are, from the log of the mean predictive.
 
-    accuracy = share of points whose label is arg max_c p̄(c | x)
+    accuracy = share of points whose label is arg max_c p̄(c | x); balanced: the mean of that share over classes
     nll      = − mean_n log p̄(y_n | x_n)                              in nats, lower is better
     brier    = mean_n Σ_c (p̄(c | x_n) − 1[y_n = c])²                  from 0 to 2, lower is better (Brier 1950)
 
@@ -40,6 +40,17 @@ def accuracy(log_mean_N_C: Tensor, labels_N: Rows) -> float:
     """
     classes_N = _checked(log_mean_N_C, labels_N)
     return float((log_mean_N_C.argmax(-1) == classes_N).double().mean())
+
+
+def balanced_accuracy(log_mean_N_C: Tensor, labels_N: Rows) -> float:
+    """The mean over classes of the share of their points that is named right.
+
+    >>> balanced_accuracy(torch.tensor([[0.9, 0.1]] * 4).log(), [0, 0, 0, 1])
+    0.5
+    """
+    classes_N = _checked(log_mean_N_C, labels_N)
+    right_N = (log_mean_N_C.argmax(-1) == classes_N).double()
+    return float(torch.stack([right_N[classes_N == one].mean() for one in set(classes_N.tolist())]).mean())
 
 
 def nll(log_mean_N_C: Tensor, labels_N: Rows, floor: float = 0.0) -> float:

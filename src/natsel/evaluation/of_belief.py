@@ -1,7 +1,7 @@
 """How good a fitted model is on the test examples, by what its belief can be read as.
 
 classes      accuracy and nll of the mean predictive; an impossible label costs 16.6 nats (`classification.FLOOR`); in
-             detail also its Brier score and its calibration error "ece" in 15 bins (`calibration`)
+             detail also its Brier score, its calibration error "ece" in 15 bins (`calibration`) and balanced accuracy
 numbers      rmse and nll of the mixture of draws, or of the one Gaussian; in detail also the mean, the 95 % and 99 %
              quantile and the largest of absolute errors, and all of them again for the draws, each judged alone
 """
@@ -23,7 +23,7 @@ MEMBER = "member "
 ERRORS = ("mae", "rmse", "95% error", "99% error", "largest error")
 """The errors of numbers, in the order of tables."""
 METRICS = {
-    False: ("accuracy", "nll", "brier", "ece"),
+    False: ("accuracy", "nll", "brier", "ece", "balanced accuracy"),
     True: (*ERRORS, "nll", *(f"{MEMBER}{name}" for name in ERRORS)),
 }
 """What can be measured of classes, and of numbers."""
@@ -46,6 +46,7 @@ def evaluate(belief: Belief, labels: Any, *, details: bool = False) -> dict[str,
         if details:
             ece = measure.calibration_error(log_probs_N_C.double().softmax(-1), labels)
             found |= {"brier": measure.brier(log_probs_N_C, labels), "ece": ece.value}
+            found |= {"balanced accuracy": measure.balanced_accuracy(log_probs_N_C, labels)}
         return found
     draws = seen_as(belief, GaussianSamples)
     if draws is not None:

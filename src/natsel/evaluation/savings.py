@@ -82,7 +82,7 @@ def quartiles(runs: Iterable[Run], target: float, *, higher: bool = True) -> tup
     >>> [part.low for part in quartiles([([10, 20], [0.5, 0.9]), ([10, 20], [0.9, 0.9])], target=0.9)]
     [12.5, 15.0, 17.5]
     """
-    needed = [_needed(run, target, higher) for run in runs]
+    needed = [needed_labels(run, target, higher) for run in runs]
     if not needed:
         raise ValueError("runs: there are none; pass at least one")
     low, high = (sorted(getattr(known, end) for known in needed) for end in ("low", "high"))
@@ -102,7 +102,8 @@ def labels_saved(
     seeds = sorted(set(method) & set(baseline))
     if not seeds:
         return None
-    saved = [_saved(_needed(method[one], target, higher), _needed(baseline[one], target, higher)) for one in seeds]
+    known = [[needed_labels(runs[one], target, higher) for one in seeds] for runs in (method, baseline)]
+    saved = [share_saved(one, other) for one, other in zip(*known, strict=True)]
     low, high = (sorted(getattr(known, end) for known in saved) for end in ("low", "high"))
     median = Known(_quantile(low, 0.5), _quantile(high, 0.5))
     return Saved(median, median_interval(low, high), Known(low[0], high[-1]), len(seeds), sum(one > 0 for one in low))
@@ -125,7 +126,8 @@ def median_interval(low: Iterable[float], high: Iterable[float] | None = None) -
     return Known(float(lows[rank - 1]), float(highs[-rank]))
 
 
-def _needed(run: Run, target: float, higher: bool) -> Known:
+def needed_labels(run: Run, target: float, higher: bool) -> Known:
+    """What is known of the labels that a run needs."""
     sizes, values = run
     reached = labels_to(sizes, values, target, higher=higher)
     if reached is not None:
@@ -133,7 +135,7 @@ def _needed(run: Run, target: float, higher: bool) -> Known:
     return Known(float(sizes[-1]) if len(sizes) else 0.0, math.inf)
 
 
-def _saved(needed: Known, baseline: Known) -> Known:
+def share_saved(needed: Known, baseline: Known) -> Known:
     """1 − m/r at the ends of what is known of m and r."""
     if baseline.high == 0:  # the target was reached without a label: there is nothing to save
         return Known(0.0, 0.0) if needed.high == 0 else Known(-math.inf, 0.0)

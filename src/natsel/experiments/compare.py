@@ -84,7 +84,7 @@ class Comparison:
         `saved_high` where runs ended before the target; `interval_low` and `interval_high` are its 95 % interval.
         """
         return [
-            {"model": model, **_row_of(one)}
+            {"model": model, **one.as_dict()}
             for model, experiment in self.experiments.items()
             for one in table(experiment)
         ]
@@ -465,26 +465,3 @@ def _progress(wanted: Any, recipes: Mapping[str, Recipe]) -> Callable[[str], Cal
         return take
 
     return board
-
-
-def _row_of(row: Any) -> dict[str, Any]:
-    lower, median, upper = ((one.low if one.exact else None) for one in row.needed)
-    saved = row.saved
-    found: dict[str, Any] = {
-        "method": row.method,
-        "target": row.target,
-        "needed": median,
-        "lower": lower,
-        "upper": upper,
-    }
-    found |= {"more_than": None if row.needed[1].exact else row.needed[1].low, "reached": row.reached, "runs": row.runs}
-    share = None if saved is None else saved.share
-    interval = None if saved is None else saved.interval
-    found |= {
-        "saved": share.low if share is not None and share.exact else None,
-        "saved_low": None if share is None or math.isinf(share.low) else share.low,
-        "saved_high": None if share is None else share.high,
-        "interval_low": None if interval is None or math.isinf(interval.low) else interval.low,
-        "interval_high": None if interval is None else interval.high,
-    }
-    return found

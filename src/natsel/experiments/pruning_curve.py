@@ -74,7 +74,7 @@ def kept_set(
         raise ValueError(f"same: expected epochs or steps, found {same!r}; choose what stays the same")
     if score_N is None:
         score_N = np.random.default_rng(derive(seed, "random", trial)).random(count)
-    positions_n = kept_positions(score_N, keep)
+    positions_n = kept_positions(score_N, keep, seed=derive(seed, "ties", trial))
     passes = count / len(positions_n) if same == "steps" else 1.0
     return Kept(method, float(keep), trial, positions_n, passes, derive(seed, "trial", trial))
 

@@ -1,6 +1,7 @@
 """Pruning: keep the part of a labelled data set that is worth training on.
 
-    n = ⌊keep · N + 10⁻⁹⌋       the n examples with the highest mean score over runs; ties go to the lowest position
+    n = ⌊keep · N + 10⁻⁹⌋       the n examples with the highest mean score over runs; the seed decides among ties,
+                                since data often come class by class, and a warning says where they are at the edge
 
 `easiest` keeps the lowest scores instead, which was published as better where examples are few. `balanced` keeps the
 same share of each class: examples are taken in the order of (rank within the class + ½) / (size of the class), so that
@@ -9,6 +10,7 @@ docs/theory/data-pruning.md; Paul et al. 2021; Sorscher et al. 2022; Kirsch 2023
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from natsel.models.networks.training import Training
 from natsel.models.protocol import Progress
 from natsel.objectives import Argument
 from natsel.objectives.reading import needs_everywhere, pair_facts
+from natsel.options import warn
 from natsel.provenance import versions
 from natsel.sampling import example_scores
 from natsel.sampling.forgetting import ForgettingEvents
@@ -127,9 +130,14 @@ def prune(
         )
         settings = {name: repr(value) for name, value in vars(training).items() if name != "checkpoint"}
         provenance |= {"seeds": seeds, "at_epoch": list(epochs), "training": settings}
-        provenance |= {"network": network if isinstance(network, str) else " ".join(repr(made).split())[:500]}
+        described = " ".join(re.sub(" at 0x[0-9a-f]+", "", repr(made)).split())[:500]  # addresses say nothing
+        provenance |= {"network": network if isinstance(network, str) else described}
     score_N = mean_over_runs(score_R_N)
-    positions_n = kept_positions(score_N, keep, labels_N=labels_N if balanced else None, easiest=easiest)
+    alike_N = labels_N if balanced else None
+    positions_n = kept_positions(score_N, keep, labels_N=alike_N, easiest=easiest, seed=seed)
+    if tied := _tied_at_the_edge(score_N.numpy(), positions_n, alike_N):
+        provenance["ties"] = tied
+        warn(f"keep: {tied}")
     return Pruning(
         *(method, float(keep), positions_n, score_R_N, score_N, ids_for(ids, count), labels_N, predicted_N),
         classes=examples.classes,
@@ -153,11 +161,11 @@ def n_kept(keep: float, count: int) -> int:
 
 
 def kept_positions(
-    score_N: ArrayLike, keep: float, *, labels_N: ArrayLike | None = None, easiest: bool = False
+    score_N: ArrayLike, keep: float, *, labels_N: ArrayLike | None = None, easiest: bool = False, seed: Any = None
 ) -> Positions:
     """Positions of the examples that a share keeps, highest score first (+∞ before all), lowest first for `easiest`.
 
-    `labels_N`: the same share of each class is kept.
+    `labels_N`: the same share of each class is kept. `seed` decides the order of equal scores (None: as they stand).
 
     >>> kept_positions([0.3, 0.9, 0.9, float("inf")], 0.5).tolist()
     [3, 1]
@@ -170,7 +178,10 @@ def kept_positions(
     if np.isnan(scores).any():
         raise ValueError(f"score_N: found NaN at example {int(np.isnan(scores).argmax())}; check inputs and training")
     kept = n_kept(keep, len(scores))
-    order_N = np.argsort(scores if easiest else -scores, kind="stable")
+    drawn_N = np.arange(len(scores))
+    if seed is not None:
+        np.random.default_rng(derive(seed, "ties")).shuffle(drawn_N)
+    order_N = drawn_N[np.argsort((scores if easiest else -scores)[drawn_N], kind="stable")]
     if labels_N is None:
         return order_N[:kept]
     labels = as_tensor(labels_N, "labels_N").cpu().numpy()
@@ -181,6 +192,16 @@ def kept_positions(
         own = order_N[labels[order_N] == label]
         place_N[own] = (np.arange(len(own)) + 0.5) / len(own)
     return order_N[np.argsort(place_N[order_N], kind="stable")][:kept]
+
+
+def _tied_at_the_edge(score_N: Positions, positions_n: Positions, labels_N: Any) -> str:
+    """Of how many equal scores (of a class, where classes are kept alike) a part is kept, in words; empty for none."""
+    keys_N_2 = np.stack([np.zeros(len(score_N)) if labels_N is None else labels_N, score_N], 1)
+    group_N = np.unique(keys_N_2, axis=0, return_inverse=True)[1].reshape(-1)
+    size_G, kept_G = np.bincount(group_N), np.bincount(group_N[positions_n], minlength=group_N.max() + 1)
+    torn_G = (kept_G > 0) & (kept_G < size_G)
+    words = f"{size_G[torn_G].sum():,} of {len(score_N):,} examples have equal scores at the edge of what is kept"
+    return f"{words}; the seed drew the {kept_G[torn_G].sum():,} of them that are kept" if torn_G.any() else ""
 
 
 def mean_over_runs(score_R_N: Tensor) -> Tensor:

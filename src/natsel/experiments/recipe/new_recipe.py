@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.experiments.results.experiment import UNEQUAL
 from natsel.texts import in_toml, visible
 
 _MANY = 20
@@ -32,14 +33,17 @@ class _Found:
 
     kind: str
     rows: int
-    classes: int
-    """0 where labels are real numbers."""
+    counts: Any
+    """Rows of each class; none where labels are real numbers."""
     labels: str = ""
     inputs: tuple[str, ...] = ()
     ids: str = ""
     left_out: tuple[str, ...] = ()
     gaps: bool = False
-    rarest: int = 0
+
+    @property
+    def classes(self) -> int:
+        return len(self.counts)
 
 
 def new_recipe(
@@ -58,7 +62,7 @@ def new_recipe(
     start = min(found.classes, pool // 4) if found.classes else min(10, pool // 4)
     k = 10 if pool >= 200 else max(1, pool // 20)
     budget = start + k * min(15, max(2, (pool // 2 - start) // k))
-    per_class = bool(found.classes) and found.rarest >= 3 and found.classes <= pool // 4
+    per_class = bool(found.classes) and found.counts.min() >= 3 and found.classes <= pool // 4
     parts = [
         visible(f"# What natsel saw in {place.name}: {_in_words(found)}"),
         visible(f"# Every key is explained in docs/recipes.md. Run it with: natsel run {file}"),
@@ -72,6 +76,9 @@ def new_recipe(
         f"methods = [{', '.join(map(in_toml, _methods(found)))}]",
         f"initial = {{ {'per_class = 1' if per_class else f'count = {start}'} }}   # labels that a run starts with",
     ]
+    if found.classes and (largest := found.counts.max() / found.rows) >= UNEQUAL:
+        words = f"{100 * largest:.0f} % are of one class, which accuracy would be without a label"
+        parts.append(f'metric = "balanced accuracy"   # {words}')
     if pool > 4000:
         parts.append('candidates = 2000   # random points of the pool that a round looks at, or "all"')
     if found.classes:
@@ -109,8 +116,7 @@ def _look_at(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _
     examples = with_class_names(examples, bool((np.asarray(examples.labels) < -1).any()))
     answers = np.asarray(examples.labels)[known_rows(examples)]
     kind = "folder" if place.is_dir() else kind_of(examples.inputs)
-    classes, rarest = _classes(answers)
-    return _Found(kind, len(answers), classes, labels or "", tuple(inputs or ()), rarest=rarest)
+    return _Found(kind, len(answers), _class_counts(answers), labels or "", tuple(inputs or ()))
 
 
 def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None) -> _Found:
@@ -133,12 +139,12 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
                 f"labels: column {labels!r} has {answers.max() + 1} different texts in {len(answers)} rows, which are"
                 " hardly classes; say which column has the labels with --labels"
             )
-    classes, rarest = _classes(np.asarray(answers))
+    counts = _class_counts(np.asarray(answers))
     rest = [name for name in columns if name != labels]
     ids = next((name for name in rest if _names_rows(name, columns[name])), "")
     rest = [name for name in rest if name not in ("", ids) and (not inputs or name in inputs)]
     sentences = [name for name in rest if _is_sentences(columns[name])]
-    found: Any = {"rows": len(answers), "classes": classes, "labels": labels, "ids": ids, "rarest": rarest}
+    found: Any = {"rows": len(answers), "counts": counts, "labels": labels, "ids": ids}
     if sentences:
         return _Found("text", inputs=(sentences[0],), left_out=(), **found)
     texts = [name for name in rest if columns[name].kind == "text"]
@@ -154,14 +160,14 @@ def _look_at_table(place: Path, labels: str | None, inputs: Sequence[str] | None
     return _Found("table", inputs=listed, left_out=others, gaps=gaps, **found)
 
 
-def _classes(answers: Any) -> tuple[int, int]:
-    """How many classes there are (0: they are real numbers), and how many rows the rarest has."""
+def _class_counts(answers: Any) -> Any:
+    """How many rows each class has; none where labels are real numbers."""
     if not len(answers):
         raise ValueError("labels: no row has one; a comparison has to know the answers")
     values, counts = np.unique(answers, return_counts=True)
     if answers.dtype.kind in "if" and ((answers % 1).any() or answers.min() < -1):
-        return 0, 0
-    return (0, 0) if answers.dtype.kind in "iuf" and _many(values, len(answers)) else (len(values), int(counts.min()))
+        return counts[:0]
+    return counts[:0] if answers.dtype.kind in "iuf" and _many(values, len(answers)) else counts
 
 
 def _many(values: Any, rows: int) -> bool:

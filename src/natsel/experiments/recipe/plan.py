@@ -146,7 +146,10 @@ def plan_from(
     for stranger in (one for one in wanted or () if one not in recipes):
         raise ValueError(f"variants: {found['name']} has no {stranger!r}; {closest(stranger, recipes)}")
     groups = _groups(parts)
+    known = [method.label for one in both for own in one.values() for method in own.methods]
     for claim in claims:
+        for name in (name for name in (claim.method, claim.than) if name not in ("", *known)):
+            raise ValueError(f"claims: no variant has a method {name!r}; {closest(name, known)}")
         of_groups = claim.kind == "log-error"
         for named in (named for named in (*claim.variants, claim.largest) if named):
             if named not in (groups if of_groups else tables):

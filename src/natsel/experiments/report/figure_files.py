@@ -99,14 +99,10 @@ def curves_csv(experiment: Experiment) -> str:
 def labels_csv(experiment: Experiment) -> str:
     """Labels needed and saved in numbers: a row for each method and target; an empty cell is not known."""
     head = ["method", experiment.metric, "lower quartile", "median", "upper quartile", "more than", "runs", "reached"]
-    rows: list[list[Any]] = []
-    for row in table(experiment):
-        needed = [part.low if part.exact else "" for part in row.needed]
-        more = "" if row.needed[1].exact else row.needed[1].low
-        spans = [None, None] if row.saved is None else [row.saved.share, row.saved.interval]
-        ends = [end for span in spans for end in (("", "") if span is None else (span.low, span.high))]
-        known = ["" if isinstance(end, float) and not np.isfinite(end) else end for end in ends]
-        rows.append([row.method, row.target, *needed, more, row.runs, row.reached, *known])
+    names = ["method", "target", "lower", "needed", "upper", "more_than", "runs", "reached"]
+    names += ["saved_low", "saved_high", "interval_low", "interval_high"]
+    found = (row.as_dict() for row in table(experiment))
+    rows = (["" if one[name] is None else one[name] for name in names] for one in found)
     return "".join(csv_lines([*head, "saved from", "saved to", "interval from", "interval to"], rows))
 
 

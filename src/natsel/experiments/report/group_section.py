@@ -44,6 +44,8 @@ def _all_errors(group: Group, places: Places) -> str:
         " data sets, other seeds) and over data sets (other data sets of this kind).</p>"
     )
     source = f'<p class="quiet">Published: {escape(group.source)}.</p>' if group.source else ""
+    if group.untold:
+        source = f'<p class="note">No mean can be told of {escape(", ".join(group.untold))}.</p>{source}'
     head = ["method", *map(escape, group.metrics)]
     return f'{words}<div class="card">{table(head, rows, f"Mean log errors, {group.name}", classes)}</div>{source}'
 

@@ -13,7 +13,7 @@ from natsel.experiments.report.page import outline, page
 from natsel.experiments.report.picks import picks
 from natsel.experiments.report.png import data_address
 from natsel.experiments.results.experiment import BASELINE, Experiment
-from natsel.experiments.results.summary import headline
+from natsel.experiments.results.summary import headline, unlike
 from natsel.texts import escape
 
 _NUMBERS = 400_000
@@ -63,13 +63,12 @@ def _facts(experiment: Experiment) -> dict[str, str]:
         facts["labels"] = f"{min(sizes):,} to {max(sizes):,}"
     if batches:
         facts["a batch"] = f"{batches.most_common(1)[0][0]:,}"
-    if experiment.pool is not None:
-        facts["pool"] = f"{experiment.pool:,}"
-    if experiment.candidates is not None:
-        facts["scored a round"] = f"{experiment.candidates:,}"
-    if experiment.classes:
-        facts["classes"] = f"{len(experiment.classes):,}"
-    return facts
+    rest = {
+        "pool": experiment.pool,
+        "scored a round": experiment.candidates,
+        "classes": len(experiment.classes) or None,
+    }
+    return facts | {name: f"{count:,}" for name, count in rest.items() if count is not None}
 
 
 def notes(experiment: Experiment) -> str:
@@ -79,10 +78,7 @@ def notes(experiment: Experiment) -> str:
     if open_runs:
         of = len(experiment.curves)
         found.append(f"{open_runs} of {of} runs had not finished when this page was made: what it says may change.")
-    seeds = {method: {curve.seed for curve in experiment.of(method)} for method in experiment.methods}
-    common = set.intersection(*seeds.values()) if seeds else set()
-    if any(mine != common for mine in seeds.values()):
-        found.append("Not every method has been run with every seed: only seeds in common are compared in pairs.")
+    found += unlike(experiment)
     if experiment.curves and BASELINE not in experiment.methods:
         found.append(f"There is no run of {BASELINE} here, so that labels saved cannot be told.")
     return "".join(f'<p class="note">{escape(note)}</p>' for note in (*found, *experiment.notes))

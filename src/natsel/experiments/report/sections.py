@@ -46,7 +46,7 @@ def claims(verdicts: Verdicts) -> str:
             escape(str(one["claim"])),
             *([escape(str(one.get("where") or "all together"))] if placed else []),
             escape(str(one["says"])),
-            f'<b class="verdict {one["verdict"]}">{one["verdict"]}</b>',
+            f'<b class="verdict {str(one["verdict"]).replace(" ", "-")}">{one["verdict"]}</b>',
             escape(str(one["evidence"])),
         ]
         for one in verdicts
@@ -228,13 +228,8 @@ def _curve_table(lines: Sequence[Line], axes: Axes) -> str:
     if not known:
         return ""
     sizes = np.unique(np.concatenate([line.bands.sizes for line in known]))
-    rows = []
-    for size in sizes:
-        row = [f"{size:g}"]
-        for line in known:
-            at = np.flatnonzero(line.bands.sizes == size)
-            row.append(axes.number(float(line.bands.median[at[0]])) if len(at) else "")
-        rows.append(row)
+    medians = [dict(zip(line.bands.sizes.tolist(), line.bands.median.tolist(), strict=True)) for line in known]
+    rows = [[f"{at:g}", *(axes.number(one[at]) if at in one else "" for one in medians)] for at in sizes.tolist()]
     body = table(["labels", *(escape(line.name) for line in known)], rows, f"Median {axes.y} at each number of labels")
     return f"<details><summary>The medians as a table</summary>{body}</details>"
 
@@ -266,8 +261,8 @@ def _not_reached(rows: Sequence[summary.Row]) -> str:
     bounds = [part for row in rows for part in (row.needed[1], row.needed[2], row.needed[0]) if not part.exact]
     if not bounds:
         return ""
-    shown = summary.labels(bounds[0])
-    return f" “{escape(shown)}” means that it was not reached with {shown.removeprefix('>')} labels."
+    above = summary.labels(bounds[0]).removeprefix(">")
+    return f" “&gt;{above}” means more than {above}: runs ended before they had reached it."
 
 
 def _tied(text: str) -> str:
@@ -285,12 +280,13 @@ def _fine_print(rows: Sequence[summary.Row]) -> str:
         text += " Below it a 95 % interval: a bootstrap over seeds, drawn in pairs."
     if pairs and pairs[0] < ENOUGH:
         text += " Below it" if pairs[-1] < ENOUGH else f" For fewer than {ENOUGH} seeds it is"
-        text += (
-            f" the least and the greatest saving of a single seed: {pairs[0]} seeds are too few for a 95 % interval."
-        )
+        text += f" the least and the greatest saving of a single seed: {pairs[0]} seeds are too few for a 95 %"
+        text += " interval."
+    text += " All seeds share one split into pool and test examples: what another would change is left out."
     methods = len({row.method for row in rows if row.saved is not None})
     if methods > 1:
-        text += f" The sentence at the top names the best of {methods} methods; being the best is partly luck."
+        text += f" The sentence at the top names the best of {methods} methods; being the best is partly luck, so that"
+        text += " an interval there is wider than the one here."
     return f'<p class="quiet">{_tied(text)}</p>'
 
 

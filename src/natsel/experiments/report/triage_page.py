@@ -46,7 +46,8 @@ def triage_page(
     >>> "unfamiliar" in triage_page(natsel.triage(belief, epistemic_limit=50.0, aleatoric_limit=0.5), [0, -1])
     True
     """
-    costs = "" if labels is None else _costs(found.costs(labels, error=error, defer=defer, label=label))
+    prices = {"error": error, "defer": defer, "label": label}
+    costs = "" if labels is None else _costs(found.costs(labels, **prices), prices)
     parts = [
         ("scores", "Why: both scores", _scores(found)),
         ("curves", "What is accepted, and how wrong it is", "" if labels is None else _curves(found, labels)),
@@ -107,9 +108,10 @@ def _curves(found: Triage, labels: Labels) -> str:
     return words + line_chart(lines, "share accepted", "error among accepted")
 
 
-def _costs(costs: dict[str, float]) -> str:
+def _costs(costs: dict[str, float], prices: dict[str, float]) -> str:
     rows = [[escape(name), f"{value:.4f}"] for name, value in costs.items() if name != "errors accepted"]
-    words = f"<p>Per point. Of the predictions accepted, {costs['errors accepted']:.2%} are wrong.</p>"
+    told = "accepting a wrong prediction costs {error:g}, deferring {defer:g}, a label {label:g}".format(**prices)
+    words = f"<p>Per point; {told}. Of the predictions accepted, {costs['errors accepted']:.2%} are wrong.</p>"
     return f'{words}<div class="card">{table(["policy", "cost per point"], rows, "Costs")}</div>'
 
 

@@ -13,9 +13,10 @@
 `at` says where curves are compared: at so many labels, over [from, to], at the "end", or over "all" of them. `margin`
 is the least difference that counts (below 0: "not worse by more"); `variants` are the variants that it is about.
 
-A claim is open where runs are missing: no seed in common, or curves that do not reach the labels it speaks of. Pass and
-fail speak of medians; the evidence says how many seeds agree and gives a 95 % interval of the median or, where seeds
-are too few for one, the least and the greatest of them.
+Two methods are compared by the seeds and sizes that both have. A claim is open where there are none, or where a run of
+these seeds is under way, died before the labels it speaks of, or has an error that is no number: nobody gains by a run
+that is left out. Else it holds ("pass") or does not ("fail"), by the median; where a 95 % interval (of "log-error" that
+over seeds) holds the margin, it is "not beyond chance". Too few seeds for one: the least and the greatest are told.
 """
 
 from collections import Counter
@@ -32,6 +33,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Verdicts = Sequence[Mapping[str, Any]]
 """Verdicts as plain values, which is how files hold them: see `ClaimVerdict.as_dict`."""
 
+CHANCE = "not beyond chance"
 _NEEDS = {"above": {"than"}, "gap": {"than", "largest"}, "falls": set(), "log-error": {"than"}}
 """The kinds of claims, and which keys of a comparison each needs."""
 
@@ -84,7 +86,7 @@ class Claim(Table):
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """A claim, whether it held (None: open), and why.
+    """A claim, whether it held (None: open, or `chance`: what was found may be chance), and why.
 
     >>> ClaimVerdict("H1", "EPIG goes to 0", True, "0.0007 nats").word
     'pass'
@@ -96,11 +98,12 @@ class ClaimVerdict:
     evidence: str
     where: str = ""
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    chance: bool = False
 
     @property
     def word(self) -> str:
         """How it ended, in a word."""
-        return "open" if self.passed is None else "pass" if self.passed else "fail"
+        return CHANCE if self.chance else "open" if self.passed is None else "pass" if self.passed else "fail"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -129,7 +132,9 @@ def judged_across(
             wanted = {name: group for name, group in (groups or {}).items() if name in (claim.variants or groups or ())}
             found += [_log_error(claim, name, group, experiments) for name, group in wanted.items()]
         else:
-            found.append((_gap if claim.kind == "gap" else _falls)(claim, experiments))
+            named = (*claim.variants, claim.largest) if claim.variants else tuple(experiments)
+            kept = {name: one for name, one in experiments.items() if name in named}
+            found.append((_gap if claim.kind == "gap" else _falls)(claim, kept))
     return found
 
 
@@ -141,6 +146,7 @@ def counted(verdicts: Verdicts) -> str:
     """
     count = Counter(str(one["verdict"]) for one in verdicts)
     parts = [f"{count['pass']} of {len(verdicts)} claims held"]
+    parts += [f"{count[CHANCE]} {'is' if count[CHANCE] == 1 else 'are'} {CHANCE}"] if count[CHANCE] else []
     parts += [f"{count['fail']} did not hold"] if count["fail"] else []
     parts += [f"{count['open']} {'is' if count['open'] == 1 else 'are'} open"] if count["open"] else []
     return ", ".join(parts) + "."
@@ -152,15 +158,12 @@ def as_lines(verdicts: Verdicts) -> list[str]:
     >>> as_lines([{"claim": "H1", "says": "it is so", "verdict": "pass", "evidence": "3 > 2", "where": ""}])
     ['pass  H1  it is so: 3 > 2']
     """
-    places = [f"{one['where']}: " if one.get("where") else "" for one in verdicts]
-    return [
-        f"{one['verdict']}  {one['claim']}  {place}{one['says']}: {one['evidence']}"
-        for place, one in zip(places, verdicts, strict=True)
-    ]
+    placed = [dict(one) | {"place": f"{one['where']}: " if one.get("where") else ""} for one in verdicts]
+    return ["{verdict}  {claim}  {place}{says}: {evidence}".format(**one) for one in placed]
 
 
-def value_at(curve: Curve, metric: str, at: int | tuple[int, int] | str) -> float | None:
-    """A curve's mean over the labels a claim speaks of; None where it was not measured there.
+def value_at(curve: Curve, metric: str, at: int | tuple[int, int] | str, among: Sequence[int] = ()) -> float | None:
+    """A curve's mean over the labels a claim speaks of, at the sizes `among`; None where it has no finite one there.
 
     >>> value_at(Curve("bald", 0, [10, 20, 30], {"accuracy": [0.5, 0.7, 0.9]}), "accuracy", (20, 30))
     0.8
@@ -168,33 +171,39 @@ def value_at(curve: Curve, metric: str, at: int | tuple[int, int] | str) -> floa
     sizes, values = np.array(curve.sizes), np.array(curve.metrics.get(metric, ()), dtype=np.float64)
     if not len(values):
         return None
-    if at == "end":
-        wanted = sizes == sizes[-1]
-    elif at == "all":
-        wanted = np.ones(len(sizes), dtype=bool)
-    else:
-        low, high = at if isinstance(at, tuple) else (at, at)
-        if sizes[-1] < high:  # a run that ended before is no evidence for what comes later
-            return None
-        wanted = (sizes >= low) & (sizes <= high)
-    wanted &= np.isfinite(values)
-    return float(values[wanted].mean()) if wanted.any() else None
+    whole = {"end": (sizes[-1], sizes[-1]), "all": (0, sizes[-1])}
+    low, high = whole[at] if isinstance(at, str) else at if isinstance(at, tuple) else (at, at)
+    wanted = (sizes >= low) & (sizes <= high) & ~np.isnan(values) & (np.isin(sizes, among) if len(among) else True)
+    if sizes[-1] < high or not wanted.any():  # a run that ended before is no evidence for what comes later
+        return None
+    return float(values[wanted].mean()) if np.isfinite(values[wanted]).all() else None
 
 
-def _values(experiment: Experiment, method: str, claim: Claim) -> dict[int, float]:
-    found = {curve.seed: value_at(curve, claim.metric, claim.at) for curve in experiment.of(method)}
-    return {seed: value for seed, value in found.items() if value is not None}
+def _value(claim: Claim, experiment: Experiment, curve: Curve, beside: Curve) -> float | None:
+    """What a claim says about a run; None of one that has not come so far."""
+    ended = claim.at not in ("end", "all") or curve in experiment.ended(curve.method)
+    among = () if claim.at == "end" or experiment.uneven else beside.sizes
+    return value_at(curve, claim.metric, claim.at, among) if ended else None
 
 
-def _differences(claim: Claim, experiment: Experiment) -> tuple[Floats, Floats, Floats] | None:
-    """The values of both methods and their differences (above 0: the first is better) by seed; None without pairs."""
+def _differences(claim: Claim, experiment: Experiment) -> tuple[Floats, Floats, Floats] | str:
+    """The values of both methods and their differences (above 0: the first is better) by seed; or what is missing."""
     from natsel.evaluation.curves import higher_is_better  # waits for torch, which reading a recipe does not need
 
-    one, other = (_values(experiment, method, claim) for method in (claim.method, claim.than))
-    seeds = sorted(set(one) & set(other))
-    if not seeds:
-        return None
-    first, second = (np.array([values[seed] for seed in seeds]) for values in (one, other))
+    one, other = ({run.seed: run for run in experiment.of(method)} for method in (claim.method, claim.than))
+    pairs = {
+        seed: (_value(claim, experiment, one[seed], other[seed]), _value(claim, experiment, other[seed], one[seed]))
+        for seed in sorted(set(one) & set(other))
+    }
+    missing = [str(seed) for seed, pair in pairs.items() if None in pair]
+    if len(missing) == len(pairs):
+        sizes = sorted({size for run in (*one.values(), *other.values()) for size in run.sizes})
+        at = f"; they were measured at {', '.join(map(str, sizes))}" if isinstance(claim.at, int) else ""
+        return f"no seed has runs of both {claim.method} and {claim.than} {_place(claim)}{at}"
+    if missing:
+        words = "has not come so far, or has no finite value there"
+        return f"a run of {claim.method} or {claim.than} with seed {' and '.join(missing)} {words}"
+    first, second = np.array(list(pairs.values()), dtype=np.float64).T
     return first, second, first - second if higher_is_better(claim.metric) else second - first
 
 
@@ -202,15 +211,14 @@ def _above(claim: Claim, experiment: Experiment) -> ClaimVerdict:
     from natsel.evaluation.savings import median_interval
 
     pairs = _differences(claim, experiment)
-    if pairs is None:
-        missing = f"no seed has runs of both {claim.method} and {claim.than} {_place(claim)}"
-        return ClaimVerdict(claim.claim, claim.says, None, missing)
+    if isinstance(pairs, str):
+        return ClaimVerdict(claim.claim, claim.says, None, pairs)
     first, second, difference = pairs
     median, wins = float(np.median(difference)), int((difference > 0).sum())
     evidence = (
-        f"{claim.method} {_shown(claim, np.median(first))}, {claim.than} {_shown(claim, np.median(second))}"
-        f" {_place(claim)}: {_signed(claim, median)} (median of {len(difference)} pairs of runs,"
-        f" {claim.method} better in {wins})"
+        f"{claim.method} against {claim.than} {_place(claim)}: median difference {_signed(claim, median)} (pairs of"
+        f" runs: {len(difference)}, {claim.method} better in {wins}; medians of each"
+        f" {_shown(claim, np.median(first))} and {_shown(claim, np.median(second))})"
     )
     numbers = {"difference": median, "pairs": len(difference), "wins": wins, "differences": difference.tolist()}
     interval = median_interval(difference)
@@ -221,26 +229,32 @@ def _above(claim: Claim, experiment: Experiment) -> ClaimVerdict:
         evidence += f", seeds give {_signed(claim, difference.min())} to {_signed(claim, difference.max())}"
     if claim.margin:
         evidence += f"; more than {_signed(claim, claim.margin)} was wanted"
-    return ClaimVerdict(claim.claim, claim.says, median > claim.margin, evidence, numbers=numbers)
+    return _judged(claim, median, interval, evidence, numbers=numbers)
+
+
+def _judged(claim: Claim, found: float, interval: Any, evidence: str, **rest: Any) -> ClaimVerdict:
+    """By the interval where there is one: it is beyond chance where it leaves the margin out."""
+    chance = interval is not None and interval.low <= claim.margin <= interval.high
+    passed = None if chance else found > claim.margin
+    return ClaimVerdict(claim.claim, claim.says, passed, evidence, chance=chance, **rest)
 
 
 def _gap(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
     pairs = {name: _differences(claim, experiment) for name, experiment in experiments.items()}
-    gaps = {name: float(np.median(found[2])) for name, found in pairs.items() if found is not None}
-    if claim.largest not in gaps or len(gaps) < 2:
+    gaps = {name: float(np.median(found[2])) for name, found in pairs.items() if not isinstance(found, str)}
+    if claim.largest not in gaps or len(gaps) < max(2, len(pairs)):
         return ClaimVerdict(claim.claim, claim.says, None, "runs of two variants or more are needed to compare")
     others = max(gap for name, gap in gaps.items() if name != claim.largest)
     evidence = ", ".join(f"{name} {_signed(claim, gap)}" for name, gap in gaps.items())
     passed = gaps[claim.largest] > others + claim.margin
-    evidence = f"{claim.method} − {claim.than} {_place(claim)}: {evidence}"
+    evidence = f"{claim.method} against {claim.than} {_place(claim)}: {evidence}"
     return ClaimVerdict(claim.claim, claim.says, passed, evidence, numbers={"gaps": gaps})
 
 
 def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
-    wanted = {name: one for name, one in experiments.items() if not claim.variants or name in claim.variants}
-    found = {name: _values(one, claim.method, claim) for name, one in wanted.items()}
-    medians = {name: float(np.median(list(values.values()))) for name, values in found.items() if values}
-    if len(medians) < 2:
+    found = {name: [_value(claim, one, run, run) for run in one.of(claim.method)] for name, one in experiments.items()}
+    medians = {name: float(np.median(np.array(of, float))) for name, of in found.items() if of and None not in of}
+    if len(medians) < max(2, sum(map(bool, found.values()))):
         return ClaimVerdict(claim.claim, claim.says, None, f"runs of {claim.method} in two variants or more are needed")
     steps = np.diff(list(medians.values()))
     evidence = f"{claim.method} {_place(claim)}: " + ", ".join(
@@ -251,7 +265,8 @@ def _falls(claim: Claim, experiments: Mapping[str, Experiment]) -> ClaimVerdict:
 
 
 def _log_error(claim: Claim, name: str, group: Sequence[str], experiments: Mapping[str, Experiment]) -> ClaimVerdict:
-    from natsel.experiments.results.log_errors import difference, interval, log_errors, signed  # waits for torch
+    from natsel.evaluation.savings import Known  # waits for torch, as the next one does
+    from natsel.experiments.results.log_errors import difference, interval, log_errors, signed, without_mean
 
     known = {variant: experiments[variant] for variant in group if variant in experiments}
     of_both = [log_errors(known, method, claim.metric) for method in (claim.method, claim.than)]
@@ -259,6 +274,9 @@ def _log_error(claim: Claim, name: str, group: Sequence[str], experiments: Mappi
     if found is None or set(found.by_set) != set(group):
         missing = f"not all of {len(group)} data sets have runs of both {claim.method} and {claim.than} to the end"
         return ClaimVerdict(claim.claim, claim.says, None, missing, name)
+    untold = [one for method in (claim.method, claim.than) for one in without_mean(known, method, claim.metric)]
+    if untold:
+        return ClaimVerdict(claim.claim, claim.says, None, f"no mean can be told of {', '.join(untold)}", name)
     evidence = (
         f"ln({claim.metric}) of {claim.method} minus {claim.than}: {signed(found.mean)}"
         f"{interval(found.over_seeds, ', 95 % interval over seeds ')}"
@@ -267,7 +285,8 @@ def _log_error(claim: Claim, name: str, group: Sequence[str], experiments: Mappi
     )
     ends = {name: one and [one.low, one.high] for name, one in vars(found).items() if name.startswith("over_")}
     numbers = {"difference": found.mean, "pairs": found.pairs, "by_set": found.by_set, **ends}
-    return ClaimVerdict(claim.claim, claim.says, found.mean < -claim.margin, evidence, name, numbers)
+    seeds = found.over_seeds and Known(-found.over_seeds.high, -found.over_seeds.low)
+    return _judged(claim, -found.mean, seeds, evidence, where=name, numbers=numbers)
 
 
 def _place(claim: Claim) -> str:

@@ -18,6 +18,9 @@ Thumbnail = np.ndarray[Any, np.dtype[np.uint8]] | str
 BASELINE = "random"
 """The method that others are compared with."""
 
+UNEQUAL = 0.7
+"""The share of the largest class from which on accuracy says little of the others."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -105,7 +108,8 @@ class Experiment:
     """Methods compared over seeds on one task.
 
     `targets` are values of `metric` for the table of labels needed. `pool` is how many points could be picked, and
-    `candidates` how many of them, drawn at random, were scored each round (None: all). `thumbnails` maps ids to small
+    `candidates` how many of them, drawn at random, were scored each round (None: all). `majority` is the share of the
+    largest class among the test examples, which is right without a label. `thumbnails` maps ids to small
     pictures or texts; an id without one is shown by its number. `notes` are sentences a reader must know; `recipe` is
     whatever described the experiment, shown in full; `claims` are verdicts on what was expected, as plain values.
 
@@ -122,6 +126,7 @@ class Experiment:
     targets: Sequence[float] = ()
     pool: int | None = None
     candidates: int | None = None
+    majority: float | None = None
     thumbnails: Mapping[int | str, Thumbnail] = field(default_factory=dict)
     notes: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -144,6 +149,17 @@ class Experiment:
     def of(self, method: str) -> tuple[Curve, ...]:
         """The runs of one method, by seed."""
         return tuple(sorted((curve for curve in self.curves if curve.method == method), key=lambda run: run.seed))
+
+    @property
+    def uneven(self) -> bool:
+        """Whether every run has sizes of its own, because part of each batch may be junk."""
+        return any("junk" in curve.metrics for curve in self.curves)
+
+    def ended(self, method: str) -> tuple[Curve, ...]:
+        """The runs of a method that are no longer under way and have as many labels as any run has."""
+        last = 0 if self.uneven else max((curve.sizes[-1] for curve in self.curves if curve.sizes), default=0)
+        full = (one for one in self.of(method) if one.sizes and one.sizes[-1] >= last)
+        return tuple(one for one in full if one.stopped or not self.recipe)  # a journal says when its run stopped
 
     def numbers(self) -> dict[str, Any]:
         """Everything but the thumbnails, as JSON takes it; what was not measured (nan) is None."""

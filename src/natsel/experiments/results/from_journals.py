@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from natsel.experiments.recipe.checks import number
 from natsel.experiments.recipe.contenders import Contender
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.results.claims import judged
-from natsel.experiments.results.experiment import Batch, Curve, Experiment, Thumbnail
+from natsel.experiments.results.experiment import UNEQUAL, Batch, Curve, Experiment, Thumbnail
 from natsel.experiments.running.data_source import Given, fingerprints, load_data
 from natsel.experiments.running.folder import journal_path, read_document, read_object, read_outcome
 from natsel.store import Ask, Journal, Round
@@ -42,6 +43,9 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
     old = document.get("fingerprints", {})
     pictures, note = _thumbnails(recipe, curves, given, old) if thumbnails else ({}, "")
     last = document["runs"][-1] if document.get("runs") else {}
+    share = data.get("majority", 0.0) if recipe.metric in ("", "accuracy") and data.get("classes") else 0.0
+    unequal = f"{100 * share:.3g} % of the test examples are of the class {data.get('majority_class')}: who always says"
+    unequal += " so has that accuracy without a label. Balanced accuracy counts classes alike."
     experiment = Experiment(
         name=recipe.name,
         about=recipe.about,
@@ -52,9 +56,10 @@ def read_experiment(folder: str | Path, *, thumbnails: bool = True, given: Given
         metric=recipe.metric or ("accuracy" if "accuracy" in curves[0].metrics else "rmse"),
         targets=recipe.targets,
         pool=data.get("pool"),
+        majority=data.get("majority"),
         candidates=recipe.candidates,
         thumbnails=pictures,
-        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe)])],
+        notes=[*_failed(folder, recipe), *filter(None, [note, _counted(recipe), unequal * (share >= UNEQUAL)])],
         versions={**last.get("versions", {}), **({"device": last["device"]} if last.get("device") else {})},
     )
     return replace(experiment, claims=[verdict.as_dict() for verdict in judged(recipe.claims, experiment)])
@@ -81,7 +86,7 @@ def _curve(path: Path, contender: Contender, seed: int, junk: bool) -> Curve:
         initial=Batch(initial, [values[id] for id in initial]),
         batches=[_batch(ask, values) for one in rounds for ask in one.asks],
         seconds={stage: [one.seconds.get(stage, 0.0) for one in measured.values()] for stage in stages},
-        stopped=stops[-1].reason if stops else "",
+        stopped=stops[-1].reason if stops and stops[-1].revision == state.revision else "",
     )
 
 
@@ -170,7 +175,9 @@ def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]
 
 def _data(folder: Path) -> dict[str, Any]:
     path = folder / "data.json"
-    return read_object(path) if path.is_file() else {}
+    found = read_object(path) if path.is_file() else {}
+    number(0, 1)(found.get("majority", 0.0), f"{path}: majority")
+    return found
 
 
 def _failed(folder: Path, recipe: Recipe) -> list[str]:

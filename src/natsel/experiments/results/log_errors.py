@@ -7,13 +7,14 @@
 
 The variants of a group are averaged: a plan with a grid has a group for each value of its first axis, such as one kind
 of model on several data sets. The first round is left out because all methods of a seed start alike. Runs that have not
-come to the end of their experiment are left out as well. `natsel.evaluation.paired_means` has the intervals.
+come to the end, and those of which an error is 0, infinite or NaN, have no such mean: `without_mean` names them, and of
+a method that has one of the latter nothing is told. `natsel.evaluation.paired_means` has the intervals.
 docs/theory/black-box.md; Kirsch 2023, black-box batch active learning; Holzmüller et al. 2023.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ BySet = Mapping[str, Mapping[int, float]]
 
 @dataclass(frozen=True)
 class Entry:
-    """One method and one error: its mean logarithm, and its difference from the baseline (None for that itself)."""
+    """One method and one error: its mean logarithm (∞ where it cannot be told), and its difference from the baseline
+    (None for that itself).
+    """
 
     log_error: float
     difference: PairedMean | None
@@ -46,6 +49,8 @@ class Group:
     entries: Mapping[str, Mapping[str, Entry]]
     source: str = ""
     """Where the published numbers stand beside the entries come from."""
+    untold: tuple[str, ...] = ()
+    """Runs without a mean of the main error, in words."""
 
     @property
     def main(self) -> str:
@@ -91,36 +96,44 @@ def group_of(
             base = {} if method == BASELINE else log_errors(experiments, BASELINE, metric)
             mean = float(np.mean([np.mean(list(seeds.values())) for seeds in values.values()]))
             known = beside.get(method, {}).get(metric.removeprefix(MEMBER))
-            row[metric] = Entry(mean, difference(values, base), known)
+            ended = [run for one in experiments.values() for run in one.ended(method)]
+            whole = all(mean_log(run, metric) is not None for run in ended)
+            row[metric] = Entry(mean, difference(values, base), known) if whole else Entry(math.inf, None, known)
         if row:
             entries[method] = row
     if not entries:
         return None
-    source = str((published or {}).get("source", ""))
-    return Group(name, tuple(experiments), metrics, entries, source)
+    group = Group(name, tuple(experiments), metrics, entries, str((published or {}).get("source", "")))
+    return replace(group, untold=tuple(one for m in methods for one in without_mean(experiments, m, group.main)))
 
 
 def log_errors(experiments: Mapping[str, Experiment], method: str, metric: str) -> dict[str, dict[int, float]]:
-    """The mean ln(error) of each run of a method, by experiment and seed; experiments without any are left out."""
-    found = {}
-    for name, experiment in experiments.items():
-        last = max(curve.sizes[-1] for curve in experiment.curves if curve.sizes)
-        ended = [curve for curve in experiment.of(method) if curve.sizes and curve.sizes[-1] == last]
-        values = {curve.seed: mean_log(curve, metric) for curve in ended}
-        known = {seed: value for seed, value in values.items() if value is not None}
-        if known:
-            found[name] = known
-    return found
+    """The mean ln(error) of each run of a method that has one, by experiment and seed; without any, none."""
+    values = {name: {run.seed: mean_log(run, metric) for run in one.ended(method)} for name, one in experiments.items()}
+    known = {name: {seed: value for seed, value in of.items() if value is not None} for name, of in values.items()}
+    return {name: of for name, of in known.items() if of}
+
+
+def without_mean(experiments: Mapping[str, Experiment], method: str, metric: str) -> list[str]:
+    """The runs of a method that have no mean ln(error), in words.
+
+    >>> without_mean({"wine": Experiment("wine", [Curve("bald", 0, [10, 20], {"rmse": [9, 0]})])}, "bald", "rmse")
+    ['bald on wine with seed 0']
+    """
+    known, runs = log_errors(experiments, method, metric), {name: one.of(method) for name, one in experiments.items()}
+    left_out = ((name, run.seed) for name, of in runs.items() for run in of if run.seed not in known.get(name, ()))
+    return [f"{method} on {name} with seed {seed}" for name, seed in left_out]
 
 
 def mean_log(curve: Curve, metric: str) -> float | None:
-    """The mean of ln(error) over all rounds but the first; None where there is none above 0.
+    """The mean of ln(error) over all rounds but the first; None where one is 0, infinite or NaN, or there is none.
 
     >>> mean_log(Curve("bald", 0, [10, 20, 30], {"rmse": [9.0, 1.0, 1.0]}), "rmse")
     0.0
     """
-    logs = [math.log(value) for value in curve.metrics.get(metric, ())[1:] if math.isfinite(value) and value > 0]
-    return sum(logs) / len(logs) if logs else None
+    values = curve.metrics.get(metric, ())[1:]
+    whole = bool(values) and all(0 < value < math.inf for value in values)
+    return sum(map(math.log, values)) / len(values) if whole else None
 
 
 def difference(values: BySet, base: BySet) -> PairedMean | None:
@@ -140,16 +153,13 @@ def curve_over_sets(
     experiments: Mapping[str, Experiment], method: str, metric: str
 ) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
     """For each seed that all experiments have: mean ln(error) over the experiments, at each number of labels."""
-    by_set = []
-    for experiment in experiments.values():
-        last = max(curve.sizes[-1] for curve in experiment.curves if curve.sizes)
-        by_set.append({curve.seed: curve for curve in experiment.of(method) if curve.sizes and curve.sizes[-1] == last})
+    by_set = [{run.seed: run for run in experiment.ended(method)} for experiment in experiments.values()]
     runs = []
     for seed in sorted(set.intersection(*(set(one) for one in by_set))) if by_set else ():
         curves = [one[seed] for one in by_set]
         sizes = sorted(set.intersection(*(set(curve.sizes) for curve in curves)))
         logs = [
-            float(np.mean([math.log(curve.metrics[metric][curve.sizes.index(size)]) for curve in curves]))
+            float(np.mean([np.log(curve.metrics[metric][curve.sizes.index(size)] or math.nan) for curve in curves]))
             for size in sizes
         ]
         runs.append((tuple(sizes), tuple(logs)))
@@ -168,16 +178,16 @@ def as_lines(group: Group) -> list[str]:
         aside += "" if found is None else f"{interval(found.over_sets, ', data sets ')}"
         beside = "" if entry.published is None else f"  (published {signed(entry.published)})"
         lines.append(f"  {method.ljust(width)}  {signed(entry.log_error)}{aside}{beside}")
-    return lines
+    return lines + ([f"  no mean can be told of {', '.join(group.untold)}"] if group.untold else [])
 
 
 def signed(value: float) -> str:
-    """A logarithm with its sign, to three digits.
+    """A logarithm with its sign, to three digits; – for none.
 
     >>> signed(-0.1234), signed(0.5)
     ('−0.123', '+0.500')
     """
-    return f"{value:+.3f}".replace("-", "−")
+    return "–" if not math.isfinite(value) else f"{value:+.3f}".replace("-", "−")
 
 
 def interval(known: Known | None, before: str = "") -> str:
@@ -204,7 +214,7 @@ def _published(table: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _entry(entry: Entry) -> dict[str, Any]:
-    found: dict[str, Any] = {"log_error": entry.log_error}
+    found: dict[str, Any] = {"log_error": entry.log_error if math.isfinite(entry.log_error) else None}
     if entry.difference is not None:
         one = entry.difference
         found |= {"difference": one.mean, "pairs": one.pairs, "by_set": one.by_set}

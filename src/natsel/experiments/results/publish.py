@@ -141,6 +141,7 @@ def _row(row: Row) -> dict[str, Any]:
         "reached": row.reached,
         "runs": row.runs,
         "saved": None if saved is None else _ends(saved.share),
+        "baseline": None if saved is None else _ends(saved.baseline),
         "interval": None if saved is None or saved.interval is None else _ends(saved.interval),
     }
 

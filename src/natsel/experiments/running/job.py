@@ -2,6 +2,7 @@
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ class Runner:
     def described(self) -> dict[str, Any]:
         """What a report says about the data."""
         setting = self.setting
+        ((largest, count),) = Counter[Any](setting.test.labels).most_common(1)
         return {
             "pool": len(setting.ids),
             "validation": 0 if setting.validation is None else len(setting.validation),
@@ -58,6 +60,8 @@ class Runner:
             "kind": setting.kind,
             "targets": None if setting.targets is None else len(setting.targets),
             "classes": list(setting.examples.classes),
+            "majority": count / len(setting.test),
+            "majority_class": dict(enumerate(setting.examples.classes)).get(largest),
         }
 
     def contender(self, label: str) -> Contender:
@@ -93,6 +97,8 @@ class Runner:
                 ids = initial_ids(self.recipe, self.setting, seed)
                 if len(ids):
                     learner.tell(ids, learner.pool.answers(ids))
+                elif not len(learner.outstanding):  # all methods start alike, also one with a k of its own
+                    learner.ask(min(self.recipe.k, budget))
             return learner.run(stop=Queries(budget)) if in_queries else learner.run(budget)
 
 
@@ -139,6 +145,9 @@ def _check_metric(recipe: Recipe, setting: Setting) -> None:
     known = METRICS[setting.regression]
     if recipe.metric and recipe.metric not in known:
         raise ValueError(f"metric: {recipe.metric!r} is not measured; {closest(recipe.metric, known)}")
+    for claim in recipe.claims:
+        if claim.metric not in (*known, "junk"):
+            raise ValueError(f"claims.metric: {claim.metric!r} is not measured; {closest(claim.metric, known)}")
 
 
 def _check_targets(recipe: Recipe, setting: Setting) -> None:

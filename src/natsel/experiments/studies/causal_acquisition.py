@@ -240,7 +240,7 @@ def _claims_paired(rows: Rows) -> list[ClaimVerdict]:
             words = f"{ratio_R.min():.3f} to {ratio_R.max():.3f}; not below at: {', '.join(above) or 'none'}"
             verdicts.append(ClaimVerdict(claim, says, not above, words))
             p_R = [_chance(log_ratio_S) for log_ratio_S in log_ratio_O_S_R[0].T]
-            says = f"√PEHE of {method} is below that of {RANDOM} at every budget, paired t-tests over trials at 5 %"
+            says = f"√PEHE of {method} is below that of {RANDOM} at every budget, paired one-sided t-tests at 5 %"
             found = [p for p in p_R if p is not None]
             words = (
                 f"p < 0.05 at {sum(p < 0.05 for p in found)} of {len(p_R)} budgets; largest {max(found, default=1):.2g}"
@@ -248,7 +248,7 @@ def _claims_paired(rows: Rows) -> list[ClaimVerdict]:
             verdicts.append(ClaimVerdict(claim, says, max(found) < 0.05 if found else None, words))
         for other, log_ratio_S in zip(others, log_ratio_O_S_R.mean(2), strict=True):
             count, p = len(log_ratio_S), _chance(log_ratio_S)
-            says = f"√PEHE of {method} is below that of {other}, mean over budgets, paired t-test over trials at 5 %"
+            says = f"√PEHE of {method} is below that of {other}, mean over budgets, paired one-sided t-test at 5 %"
             words = f"geometric mean of ratios {np.exp(log_ratio_S.mean()):.3f}, lower in {(log_ratio_S < 0).sum()} of"
             words += f" {count} trials" + ("" if p is None else f", p = {p:.2g}")
             verdicts.append(ClaimVerdict(claim, says, None if p is None else p < 0.05, words))
@@ -256,7 +256,7 @@ def _claims_paired(rows: Rows) -> list[ClaimVerdict]:
 
 
 def _chance(log_ratio_S: Array) -> float | None:
-    """That ratios as low as these come of trials without a difference; None for fewer than three trials."""
+    """One-sided: that trials without a difference give ratios as low as these; None for fewer than three trials."""
     from scipy.stats import ttest_1samp
 
     return float(ttest_1samp(log_ratio_S, 0.0, alternative="less").pvalue) if len(log_ratio_S) > 2 else None
