@@ -3,7 +3,7 @@
 import sys
 from types import ModuleType
 
-HELPERS = '''
+HELPERS = """
 import torch
 
 RATE = 0.25
@@ -22,9 +22,9 @@ class Base(torch.nn.Module):
 
 def dropped(width):
     return torch.nn.Dropout(RATE)
-'''
+"""
 
-MINE = '''
+MINE = """
 from functools import lru_cache, partial
 from dataclasses import dataclass
 from enum import Enum
@@ -238,7 +238,7 @@ MODELS = {
     "process": lambda: GaussianProcessRegressor(RBF(), alpha=0.1),
 }
 BACKBONES = {"embedding": lambda rows: rows * 2.0, "embedding of a network": Net(rate=0.0).eval().forward}
-'''
+"""
 
 EDITS = [
     ("constant of a lambda", "mlp(2, 3, (8,)), 5, quick(), \"cpu\"),\n    \"global", "mlp(2, 3, (512,)), 5, quick(), \"cpu\"),\n    \"global"),

@@ -2,7 +2,7 @@
 
     pool                a fingerprint of all that it held when the run began (`natsel.data.contents`)
     method, k, seed     and the objective and the search in full
-    model               its class and the arguments it was made with (`natsel.learning.model_text`)
+    model               the fingerprint of what it is (`natsel.models.fingerprints`); its parts, in words, are a note
     validation, test    how many examples, and a fingerprint of their inputs and labels
     targets, junk, candidates
     resolve             the rule for labels of several people, by its name; not there where the last label counts
@@ -21,7 +21,7 @@ from natsel import __version__
 from natsel.choose import Method
 from natsel.data.contents import Contents
 from natsel.data.examples import Examples
-from natsel.learning.model_text import text_of
+from natsel.models.fingerprints import parts_of
 from natsel.models.protocol import Model
 from natsel.store import Terms
 from natsel.store.state import RULES, Rule
@@ -40,16 +40,18 @@ def terms_of(
     """The terms of a run: what decides its batches, and notes for people and for refusals. `examples` are those for
     validation and test.
     """
+    parts = parts_of(model)
     decisive = {
         "objective": repr(method.objective),
         "search": repr(method.search),
-        "model": text_of(model),
+        "model": parts[""],
         **{name: None if some is None else _fingerprint(some) for name, some in examples.items()},
         **config,
     }
     treatment = getattr(model, "treatment", None)  # of a model of effects, where it is a name
     notes = {
         "model": type(model).__name__ + (f" (treatment {treatment!r})" if isinstance(treatment, str | int) else ""),
+        "parts": parts,
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,

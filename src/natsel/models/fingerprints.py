@@ -59,7 +59,6 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 # What these methods set is what a model learnt or saw last, and not what it is.
 _USES = ("fit", "believe", "believe_together", "predictive", "load_weights", "forward")
 _GROWS = frozenset({"append", "extend", "add", "update", "clear", "insert", "pop"})
-_LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 _SILENT = ("__repr__", "__str__", "__annotate__", "__annotate_func__", "_abc_impl")
 _MOST_WORDS, _MOST_VALUES = 200, 200_000
 
@@ -128,7 +127,9 @@ class _Walk:
                     text += f" {self._tied.setdefault(id(value), len(self._tied))}"
                 found = self._digest(path, text)
                 for name, part in parts:
-                    inner = fitted and not (name == "network" and _starts_afresh(value))
+                    # A network that a function holds is taken as it is; one that a model of natsel holds starts afresh.
+                    inner = fitted or not isinstance(value, nn.Module | list | tuple | Mapping)
+                    inner = inner and not (name == "network" and _starts_afresh(value))
                     found += name.encode() + self(part, f"{path}.{name}" if path else name, inner)
             except Exception:  # of somebody else's object, which may do anything when it is looked at
                 found = self._digest(path, _never_again(value, path))
@@ -169,11 +170,11 @@ def _taken_apart(value: Any, fitted: bool) -> tuple[str, Parts]:
     if isinstance(value, ModuleType | weakref.ref):
         return getattr(value, "__name__", "weak"), []
     if isinstance(value, type):
-        return (value.__name__, _members(value)) if own_code(value) else (_named(value), [])
+        return (value.__name__, _members(value)) if not _is_installed(value.__module__) else (_named(value), [])
     if isinstance(value, FunctionType):
         return (
             (value.__name__, _function(value))
-            if own_code(value)
+            if not _is_installed(value.__module__)
             else (_named(value), _captured(value) if "<locals>" in value.__qualname__ else [])
         )
     if isinstance(value, MethodType):
@@ -226,7 +227,7 @@ def _layer(module: nn.Module, fitted: bool) -> Parts:
 def _object(value: Any) -> Parts:
     """The parts of an object: what it was made with where that can be found out, or else all that it holds."""
     kind = type(value)
-    mine, of_natsel = own_code(kind), kind.__module__.startswith("natsel.")
+    mine, of_natsel = not _is_installed(kind.__module__), kind.__module__.startswith("natsel.")
     found: dict[str, Any] = {}
     if hasattr(value, "get_params"):
         found = value.get_params(deep=False)
@@ -345,30 +346,23 @@ def _imported(name: str, package: str | None) -> ModuleType | None:
         return None
 
 
-def _changed_by_use(kind: type) -> set[str]:
-    """The attributes that learning and predicting set, or that they append to."""
+@functools.lru_cache(maxsize=512)
+def _changed_by_use(kind: type) -> frozenset[str]:
+    """The attributes that learning and predicting set, or that they append to; of models of natsel, all but making."""
     found: set[str] = set()
-    for function in (vars(one).get(name) for one in kind.__mro__ for name in _USES):
-        if isinstance(function, FunctionType):
-            found |= _changed_by(function.__code__)
-    return found
-
-
-@functools.lru_cache(maxsize=4096)
-def _changed_by(code: CodeType) -> set[str]:
-    steps = list(dis.get_instructions(code))
-    grown = {before.argval for before, step in pairwise(steps) if step.opname in _LOADS and step.argval in _GROWS}
-    return grown | {step.argval for step in steps if step.opname == "STORE_ATTR"}
+    for one in kind.__mro__:
+        of_model = one.__module__.startswith("natsel.") and not issubclass(one, nn.Module)
+        for name, method in vars(one).items():
+            if isinstance(method, FunctionType) and (name in _USES or (of_model and name != "__init__")):
+                for before, step in pairwise(dis.get_instructions(method)):
+                    grows = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in _GROWS
+                    found |= {before.argval} if grows else {step.argval} if step.opname == "STORE_ATTR" else set()
+    return frozenset(found)
 
 
 def _starts_afresh(model: Any) -> bool:
     """Whether a model is one of natsel's, which give their networks new weights before each fit."""
     return not isinstance(model, nn.Module) and any(one.__module__.startswith("natsel.") for one in type(model).__mro__)
-
-
-def own_code(value: Any) -> bool:
-    """Whether a class or a function is the user's own, and not one of Python, of natsel or of an installed package."""
-    return not _is_installed(value.__module__)
 
 
 @functools.cache

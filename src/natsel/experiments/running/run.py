@@ -26,6 +26,8 @@ from natsel.experiments.running.folder import Job, finished, locked, prepare, re
 from natsel.experiments.running.this_process import ThisProcess
 from natsel.experiments.running.worker_pool import Report, WorkerPool
 from natsel.experiments.studies import STUDIES
+from natsel.models.fingerprints import parts_of
+from natsel.models.kinds import maker_called
 from natsel.provenance import versions
 
 
@@ -114,8 +116,9 @@ def run_recipe(
     The folder becomes the recipe's when the first process has found that its data, its model and its methods can be
     had; a recipe that is refused leaves the folder as it was.
     """
+    parts = _model_parts(recipe, given)
     if not fresh:
-        with_earlier_runs(folder, recipe)  # refuses a folder of another recipe
+        with_earlier_runs(folder, recipe, parts)  # refuses a folder of another recipe
     jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
     skipped = [job for job in jobs if not fresh and finished(folder, job, recipe.budget)]
     for job in skipped:
@@ -123,7 +126,7 @@ def run_recipe(
     waiting = [job for job in jobs if job not in skipped]
 
     def begin(data: dict[str, Any] | None) -> None:
-        prepare(folder, recipe, device=device, fresh=fresh, command=command)
+        prepare(folder, recipe, parts, device=device, fresh=fresh, command=command)
         if data is not None:
             write_json(folder / "data.json", data)
 
@@ -138,6 +141,14 @@ def run_recipe(
     done, failed = workers.work(report, deadline)
     left = [job for job in waiting if job not in done and job not in failed]
     return Outcome(tuple(done), tuple(skipped), failed, tuple(left))
+
+
+def _model_parts(recipe: Recipe, given: Given | None) -> dict[str, str]:
+    """What the model of a recipe is made of, where that is not natsel's own and so told by the recipe."""
+    if given is not None and given.parts:
+        return dict(given.parts)
+    make = maker_called(recipe.model["kind"])
+    return {} if getattr(make, "__module__", "").startswith("natsel.") else parts_of(make)
 
 
 def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, report: Report) -> Report:

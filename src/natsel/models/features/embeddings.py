@@ -23,6 +23,7 @@ from natsel.containers import atomically, read_npy
 from natsel.data.contents import encoded_rows, kind_of
 from natsel.data.folders import cache_folder
 from natsel.data.frames import FrameRows, by_position
+from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, as_array
 
@@ -35,8 +36,8 @@ _ROWS = 64
 class Backbone:
     """A frozen function of inputs: `embed` takes n of them and gives (n, features) in float32.
 
-    Of a data frame it takes data frames, of all else arrays. `name` must tell weights and settings apart: two backbones
-    with one name share their cached embeddings.
+    Of a data frame it takes data frames, of all else arrays. Two backbones with one name share their cached
+    embeddings where `embed` is the same, with all that it holds; those of natsel go by their names alone.
 
     >>> Backbone("mean", 1, lambda images: images.mean((1, 2))[:, None]).features
     1
@@ -88,11 +89,17 @@ def keys(inputs: Any) -> Array:
             continue
         part = as_array(inputs[start : start + 1024])
         if part.dtype == object or part.dtype.kind == "U":
-            digests += [hashlib.blake2b(str(text).encode(), digest_size=16).digest() for text in part]
+            digests += [_of_object(one) for one in part]
             continue
         header = hashlib.blake2b(f"{part.dtype.str}{part.shape[1:]}".encode(), digest_size=16)
         digests += [_key(header, row) for row in np.ascontiguousarray(part)]
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
+
+
+def _of_object(row: Any) -> bytes:
+    """A text by itself, anything else (arrays of different lengths, pictures) by all that it holds."""
+    content = row.encode("utf-8", "surrogatepass") if isinstance(row, str) else fingerprint(row).encode()
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _key(header: Any, row: Array) -> bytes:
@@ -185,7 +192,9 @@ def _seen(inputs: Any) -> Any:
 def _folder(backbone: Backbone, cache: str | Path | None) -> Path:
     """The backbone's folder, made where it is not there."""
     root = cache_folder() / "embeddings" if cache is None else Path(cache).expanduser()
-    mark = hashlib.blake2b(f"{backbone.name} {backbone.features}".encode(), digest_size=4).hexdigest()
+    own = not getattr(backbone.embed, "__module__", "").startswith("natsel.")  # natsel's go by name and version
+    known = f" {fingerprint(backbone.embed)}" if own else ""
+    mark = hashlib.blake2b(f"{backbone.name} {backbone.features}{known}".encode(), digest_size=4).hexdigest()
     folder = root / f"{re.sub(r'[^A-Za-z0-9.@-]+', '-', backbone.name)}-{mark}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
