@@ -150,6 +150,10 @@ def captured(hidden, deep=()):
     return lambda: mlp(2, 3, (hidden, *deep))
 
 
+def thin():
+    return nn.Sequential(nn.Linear(2, 3), dropped(3))
+
+
 def nested():
     def inside():
         return 5
@@ -183,17 +187,18 @@ def first(X):
 
 
 def tied(same):
-    net = nn.Sequential(nn.Linear(3, 3, bias=False), nn.ReLU(), nn.Linear(3, 3, bias=False))
+    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 2, bias=False), nn.Linear(2, 3))
     if same:
         net[2].weight = net[0].weight
     return net
 
 
 quick = partial(Training, max_epochs=1)
+LAST = nn.Linear(4, 3)
 MODELS = {
     "constant of a lambda": lambda: Dropout(lambda: mlp(2, 3, (8,)), 5, quick(), "cpu"),
     "global constant": lambda: Dropout(lambda: mlp(2, 3, (WIDTH,)), 5, quick(), "cpu"),
-    "constant of another module": lambda: Dropout(lambda: nn.Sequential(nn.Linear(2, 3), dropped(3)), 5, quick(), "cpu"),
+    "constant of another module": lambda: Dropout(thin, 5, quick(), "cpu"),
     "captured": lambda: Dropout(captured(9), 5, quick(), "cpu"),
     "captured more": lambda: Dropout(captured(9, deep=(4,)), 5, quick(), "cpu"),
     "partial": lambda: Dropout(partial(mlp, 2, 3, (8,)), 5, quick(), "cpu"),
@@ -212,8 +217,8 @@ MODELS = {
     "functional": lambda: Dropout(Functional(), 5, quick(), "cpu"),
     "hooks": lambda: Dropout(Hooked(), 5, quick(), "cpu"),
     "plain network": lambda: Dropout(mlp(2, 3, (8,), 0.4), 5, quick(), "cpu"),
-    "leaky": lambda: Deterministic(nn.Sequential(nn.Linear(2, 4), nn.LeakyReLU(0.1), nn.Linear(4, 3)), quick(), "cpu"),
-    "frozen layer": lambda: Deterministic(nn.Sequential(nn.Linear(2, 4), nn.Linear(4, 3).requires_grad_(True)), quick()),
+    "leaky": lambda: Deterministic(nn.Sequential(nn.Linear(2, 4), nn.LeakyReLU(0.1), LAST), quick(), "cpu"),
+    "frozen layer": lambda: Deterministic(nn.Sequential(nn.Linear(2, 4).requires_grad_(True), LAST), quick(), "cpu"),
     "tied": lambda: Deterministic(tied(True), quick(), "cpu"),
     "draws": lambda: Dropout(mlp(2, 3), 6, quick(), "cpu"),
     "rate of learning": lambda: Dropout(mlp(2, 3), 5, quick(learning_rate=0.5), "cpu"),
@@ -237,11 +242,10 @@ MODELS = {
     "kernel": lambda: GaussianProcessRegressor(RBF(2.0)),
     "process": lambda: GaussianProcessRegressor(RBF(), alpha=0.1),
 }
-BACKBONES = {"embedding": lambda rows: rows * 2.0, "embedding of a network": Net(rate=0.0).eval().forward}
 """
 
 EDITS = [
-    ("constant of a lambda", "mlp(2, 3, (8,)), 5, quick(), \"cpu\"),\n    \"global", "mlp(2, 3, (512,)), 5, quick(), \"cpu\"),\n    \"global"),
+    ("constant of a lambda", "lambda: mlp(2, 3, (8,))", "lambda: mlp(2, 3, (512,))"),
     ("global constant", "WIDTH = 6", "WIDTH = 7"),
     ("constant of another module", "RATE = 0.25", "RATE = 0.75"),
     ("captured", "captured(9), 5", "captured(90), 5"),
@@ -263,7 +267,7 @@ EDITS = [
     ("network", "Net(torch.relu, 0.2)", "Net(torch.tanh, 0.2)"),
     ("network", "Net(torch.relu, 0.2)", "Net(torch.relu, 0.9)"),
     ("network", "Net(torch.relu, 0.2)", "Net(torch.relu, 0.2, mean=0.5)"),
-    ("network", "self.drop(self.activation(self.first(x - self.mean)))", "self.activation(self.drop(self.first(x - self.mean)))"),
+    ("network", "self.drop(self.activation(", "self.activation(self.drop("),
     ("network of lambdas", "return torch.relu(x)", "return torch.tanh(x)"),
     ("network of lambdas", "activated(x) + 0.0", "activated(x) + 1.0"),
     ("functional", "p=0.3", "p=0.6"),

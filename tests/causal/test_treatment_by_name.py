@@ -96,7 +96,7 @@ def test_the_name_stands_in_repr_journal_and_page(make, tmp_path):
         learner.tell(learner.ask().ids, [1.0, 2.0, 3.0, 4.0])
     page = natsel.report(tmp_path / "run.db", tmp_path / "page.html").read_text()
     assert f"{make.__name__} (treatment &#x27;arm&#x27;)" in page
-    with pytest.raises(ValueError, match="another model .treatment: 'arm' → 'smoker'."):
+    with pytest.raises(ValueError, match=r"another model \(treatment: 'arm' → 'smoker'\)"):
         natsel.ActiveLearner(make(FOREST, treatment="smoker"), pool, "mu-rho-bald", store=tmp_path / "run.db")
     assert parts_of(make(FOREST))["treatment"] == "'treatment'"  # the default too: it may change
 

@@ -122,7 +122,7 @@ FOREST = partial(RandomForestClassifier, 30, max_depth=4)
         ),
         (
             {"model": LogisticRegression()},
-            r"of another model \(estimator: RandomForestClassifier → LogisticRegression, .*members: nothing → 20",
+            r"of another model \(estimator: RandomForestClassifier → LogisticRegression, .*max_depth: 4 → nothing.*",
         ),
         ({"model": Committee()}, r"of another model \(model: Sklearn → Committee, .* more\); open it"),
         ({"seed": 7}, "of seed 0, not 7; open it"),

@@ -1,70 +1,51 @@
 """What a model is, as a fingerprint: the same in every process, and another one for whatever is not the same.
 
-    fingerprint(value) = blake2b(what it is, the fingerprints of its parts)
-
     numbers, texts, arrays    what they hold
-    functions                 code, constants, defaults, captured variables, and the globals that the code names
-    classes                   their methods and values, and those of the classes that they derive from
-    objects                   their class, and the arguments that they were made with or else their attributes
-    networks                  the class, attributes and hooks of every layer, weights and buffers; where a fit starts
-                              from new weights, their shapes alone
+    functions, classes        code, constants, defaults, captured variables, the globals that the code names, the bases
+    objects                   their class, and the arguments that they were made with or else all that they hold
+    networks                  the class, attributes and hooks of all layers, buffers, weights (shapes, if a fit resets them)
 
 What comes with Python, natsel or an installed package is known by its name, and its options by those that differ from
-their defaults; options that change only speed, place or messages are left out. Where code stands in a file makes no
-difference. What cannot be known, such as an open file, is found again in no other process, which is said once.
-
-Every store of results goes by this: folders of experiments, journals, checkpoints, spilled beliefs, embeddings; and so
-do beliefs, which may be combined where they have one `draws_id`.
+their defaults and change more than speed, place or messages. Lines and files in which code stands make no difference.
+What cannot be known, such as an open file, is found again by no other process, which is said once. Every store of
+results goes by this, and beliefs, which may be combined where they have one `draws_id`.
 """
 
+import contextlib
 import dataclasses
 import dis
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import secrets
 import sys
 import sysconfig
+import types
 import weakref
 from collections.abc import Iterable, Mapping
-from enum import Enum
 from itertools import pairwise
-from pathlib import Path
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodType,
-    ModuleType,
-)
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from natsel.data.contents import fingerprint_of
-from natsel.data.frames import FrameRows, by_position
 from natsel.options import warn
 
 _NEUTRAL = frozenset({"n_jobs", "verbose", "verbosity", "device", "progress"})
 _NEUTRAL_OPTIONS = _NEUTRAL | {"memory", "cache", "cache_size", "copy_X", "random_state"}  # fits set the last by seeds
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format, np.dtype, type(...), type(NotImplemented))
+_NAMED = (np.generic, np.dtype, torch.dtype, torch.device, torch.layout, torch.memory_format)
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
-# What these methods set is what a model learnt or saw last, and not what it is.
+# What these methods set, or make longer, is what a model learnt or saw last, and not what it is.
 _USES = ("fit", "believe", "believe_together", "predictive", "load_weights", "forward")
-_GROWS = frozenset({"append", "extend", "add", "update", "clear", "insert", "pop"})
-_SILENT = ("__repr__", "__str__", "__annotate__", "__annotate_func__", "_abc_impl")
-_MOST_WORDS, _MOST_VALUES = 200, 200_000
-
+_GROWS = ("append", "extend", "add", "update", "clear", "insert", "pop")
 _PROCESS = secrets.token_hex(8)
 _unknown: dict[int, Any] = {}  # held, so that no other value gets the same address
 _said: set[type] = set()
+
+Parts = Iterable[tuple[str, Any]]
 
 
 def fingerprint(*parts: Any, bytes_of_digest: int = 12) -> str:
@@ -87,7 +68,7 @@ def weights_fingerprint(*modules: nn.Module) -> str:
 
 
 def parts_of(model: Any) -> dict[str, str]:
-    """What a model is made of, in words by the way to each part; under "" the fingerprint of all.
+    """What a model is made of, in words by the way to each of the first 200 parts; under "" the fingerprint of all.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> dict(list(parts_of(RandomForestClassifier(30, max_depth=4, n_jobs=2)).items())[1:])
@@ -101,11 +82,8 @@ class _Told(str):
     """What there is to know of a part, in words."""
 
 
-Parts = Iterable[tuple[str, Any]]
-
-
 class _Walk:
-    """One walk through all that a value is made of: digests, and the first parts in words."""
+    """One walk through all that values are made of: digests, and the first parts in words."""
 
     def __init__(self) -> None:
         self.words: dict[str, str] = {}
@@ -119,18 +97,19 @@ class _Walk:
         place = id(value), fitted
         if place not in self._known:
             self._known[place] = value, b"itself"
+            # A network that a function holds is taken as it is; one that a model of natsel holds starts afresh.
+            inner = fitted or not isinstance(value, nn.Module | list | tuple | Mapping)
+            fresh = not isinstance(value, nn.Module) and any(
+                one.__module__[:7] == "natsel." for one in type(value).__mro__
+            )
             try:
-                if len(self._known) > _MOST_VALUES:
-                    raise ValueError("too much to look at")
                 text, parts = _taken_apart(value, fitted)
                 if isinstance(value, nn.Parameter) and not fitted:  # tied weights are one
                     text += f" {self._tied.setdefault(id(value), len(self._tied))}"
                 found = self._digest(path, text)
                 for name, part in parts:
-                    # A network that a function holds is taken as it is; one that a model of natsel holds starts afresh.
-                    inner = fitted or not isinstance(value, nn.Module | list | tuple | Mapping)
-                    inner = inner and not (name == "network" and _starts_afresh(value))
-                    found += name.encode() + self(part, f"{path}.{name}" if path else name, inner)
+                    there = f"{path}.{name}" if path and name else path or name
+                    found += name.encode() + self(part, there, inner and not (fresh and name == "network"))
             except Exception:  # of somebody else's object, which may do anything when it is looked at
                 found = self._digest(path, _never_again(value, path))
             self._known[place] = value, hashlib.blake2b(found, digest_size=16).digest()
@@ -138,7 +117,7 @@ class _Walk:
 
     def _digest(self, path: str, text: str) -> bytes:
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-        if len(self.words) < _MOST_WORDS:
+        if len(self.words) < 200:
             short = text if len(text) <= 80 else f"{text[:60]}… #{digest.hexdigest()[:8]}"
             self.words.setdefault(path or "model", short)
         return digest.digest()
@@ -146,65 +125,45 @@ class _Walk:
 
 def _taken_apart(value: Any, fitted: bool) -> tuple[str, Parts]:
     """What a value is in words, and what it is made of."""
-    kind = type(value)
-    own = [] if _is_installed(kind.__module__) else [("class", kind)]
-    if isinstance(value, Enum):
-        return f"{kind.__name__}.{value.name}", [("value", value.value)]
-    if isinstance(value, np.generic):
-        return repr(value.item()), []
+    kind, mine = type(value), not _is_installed(type(value).__module__)
+    own = [("class", kind)] if mine else []
     if isinstance(value, _NAMED):
         return str(value), []
     if isinstance(value, Tensor | np.ndarray):
         return _array(value, fitted)
     if isinstance(value, nn.Module):
         return kind.__name__, [*own, *_layer(value, fitted)]
-    if isinstance(value, list | tuple):
-        return f"{kind.__name__} of {len(value)}", [*own, *((str(place), one) for place, one in enumerate(value))]
-    if isinstance(value, set | frozenset):
-        return f"set of {len(value)}", [("", _Told(one)) for one in sorted(map(fingerprint, value))]
-    if isinstance(value, Mapping):
-        named = ((key if isinstance(key, str) else f"#{fingerprint(key)[:8]}", one) for key, one in value.items())
+    if isinstance(value, list | tuple | set | frozenset | Mapping):
+        listed = sorted(map(fingerprint, value)) if isinstance(value, set | frozenset) else value
+        pairs = listed.items() if isinstance(listed, Mapping) else enumerate(listed)
+        named = ((str(name) if _is_plain(name) else fingerprint(name), one) for name, one in pairs)
         return f"{kind.__name__} of {len(value)}", [*own, *named]
     if isinstance(value, functools.partial):
         return "partial", [("function", value.func), ("arguments", value.args), *value.keywords.items()]
-    if isinstance(value, ModuleType | weakref.ref):
+    if isinstance(value, type | types.FunctionType) and not _is_installed(value.__module__):
+        return value.__name__, _members(value) if isinstance(value, type) else _function(value)
+    of_module = isinstance(value, types.MethodType) and hasattr(sys.modules[value.__module__], value.__name__)
+    if of_module or isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+        name = getattr(value, "__qualname__", value.__name__)
+        return f"{value.__module__}.{name}", _captured(value) if "<locals>" in name and not of_module else []
+    if isinstance(value, types.ModuleType | weakref.ref):
         return getattr(value, "__name__", "weak"), []
-    if isinstance(value, type):
-        return (value.__name__, _members(value)) if not _is_installed(value.__module__) else (_named(value), [])
-    if isinstance(value, FunctionType):
-        return (
-            (value.__name__, _function(value))
-            if not _is_installed(value.__module__)
-            else (_named(value), _captured(value) if "<locals>" in value.__qualname__ else [])
-        )
-    if isinstance(value, MethodType):
-        if getattr(sys.modules.get(value.__module__), value.__name__, None) == value:  # such as random.shuffle
-            return _named(value), []
-        return "method", [("function", value.__func__), ("of", value.__self__)]
-    if isinstance(value, BuiltinFunctionType | np.ufunc):
-        return _named(value), []
-    if isinstance(value, property | functools.cached_property | staticmethod | classmethod) or (
-        callable(value) and hasattr(value, "__wrapped__")  # such as a cache
-    ):
-        ways = ("__wrapped__", "__func__", "fget", "fset", "func")
+    if isinstance(value, property | functools.cached_property) or hasattr(value, "cache_info"):
+        ways = ("__wrapped__", "fget", "fset", "func")
         return kind.__name__, [(name, getattr(value, name)) for name in ways if hasattr(value, name)]
-    if isinstance(rows := by_position(value), FrameRows):
-        return f"frame #{fingerprint_of(rows)}", []
-    return kind.__name__, [*own, *_object(value)]
+    return kind.__name__, [*own, *_object(value, mine)]
 
 
 def _array(value: Any, fitted: bool) -> tuple[str, Parts]:
-    if isinstance(value, Tensor):
-        learns = " that learn" if value.requires_grad else ""
-        if value.is_meta or (isinstance(value, nn.Parameter) and not fitted):
-            return f"weights {value.dtype} {tuple(value.shape)}{learns}", []
-        numbers = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        kind, content = f"{value.dtype}{learns}", numbers.tobytes()
-    elif value.dtype.hasobject:
-        return f"objects {value.shape}", [("", value.ravel().tolist())]
-    else:
-        kind, content = value.dtype.str, np.ascontiguousarray(value).tobytes()
-    return f"array {kind} {tuple(value.shape)} #{hashlib.blake2b(content, digest_size=16).hexdigest()}", []
+    about = f"{value.dtype} {tuple(value.shape)}{' that learn' * getattr(value, 'requires_grad', False)}"
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return f"objects {about}", [("", value.ravel().tolist())]
+    if isinstance(value, Tensor) and (value.is_meta or (isinstance(value, nn.Parameter) and not fitted)):
+        return f"weights {about}", []
+    tensor = isinstance(value, Tensor)
+    held = value.detach().cpu().contiguous().reshape(-1) if tensor else np.ascontiguousarray(value).reshape(-1)
+    content = held.view(torch.uint8).numpy() if tensor else held.view(np.uint8)
+    return f"array {about} #{hashlib.blake2b(content, digest_size=16).hexdigest()}", []
 
 
 def _layer(module: nn.Module, fitted: bool) -> Parts:
@@ -215,190 +174,156 @@ def _layer(module: nn.Module, fitted: bool) -> Parts:
         if name not in passing and not (name.startswith("_") and kind.__module__.startswith("torch.")):
             yield name, value
     for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
-        code = getattr(hook, "__code__", None)  # what hooks hold is often what they saw last
-        yield "hook", type(hook) if code is None else _Told("{} {}".format(*_code(code)[:2]))
+        # What hooks hold is often what they saw last.
+        yield "hook", _Told(_code(hook.__code__)[:2]) if isinstance(hook, types.FunctionType) else type(hook)
     for name, buffer in module._buffers.items():
-        afresh = not fitted and resets and buffer is not None
+        afresh = buffer is not None and resets and not fitted
         yield name, _Told(f"buffer {buffer.dtype} {tuple(buffer.shape)}") if afresh else buffer  # type: ignore[union-attr]
-    yield from module._parameters.items()
-    yield from module._modules.items()
+    yield from (*module._parameters.items(), *module._modules.items())
 
 
-def _object(value: Any) -> Parts:
+def _object(value: Any, mine: bool) -> Parts:
     """The parts of an object: what it was made with where that can be found out, or else all that it holds."""
-    kind = type(value)
-    mine, of_natsel = not _is_installed(kind.__module__), kind.__module__.startswith("natsel.")
-    found: dict[str, Any] = {}
+    kind, usual, held = type(value), {} if mine else _defaults(type(value)), getattr(value, "__dict__", None)
     if hasattr(value, "get_params"):
         found = value.get_params(deep=False)
     elif dataclasses.is_dataclass(value):
         found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
-    elif of_natsel or (mine and hasattr(value, "__dict__")):
-        passing = _changed_by_use(kind)
-        found = {name: one for name, one in vars(value).items() if name not in passing} if mine else {}
-        makes = [
-            inspect.signature(one).parameters for one in kind.__mro__ if "__init__" in vars(one) and one is not object
-        ]
-        found |= {name: getattr(value, name) for name in sorted(set().union(*makes)) if hasattr(value, name)}
-    if not found and not (mine and hasattr(value, "__dict__")):
-        reduced = value.__reduce_ex__(4)
-        return [("", _Told(reduced))] if isinstance(reduced, str) else [("", part) for part in reduced[1:3]]
+    else:
+        makes = [_defaults(one) for one in kind.__mro__ if "__init__" in vars(one)]
+        found = {name: getattr(value, name) for name in set().union(*makes) if hasattr(value, name)}
+        if mine and held is not None:
+            found |= {name: one for name, one in held.items() if name not in _changed_by_use(kind)}
+        elif not kind.__module__.startswith("natsel.") or not {*usual} - {"train"} <= {*found}:
+            reduced = value.__reduce_ex__(4)
+            lists = [list(one) for one in reduced[3:5] if one is not None]
+            return (
+                [("", _Told(reduced))] if isinstance(reduced, str) else [("", one) for one in (*reduced[1:3], *lists)]
+            )
+    skipped = _NEUTRAL_OPTIONS if hasattr(value, "get_params") or not mine else _NEUTRAL
     told = getattr(kind, "always_told", ())
-    usual = {} if mine else _defaults(kind)
     return [
         (name, one)
         for name, one in sorted(found.items())
-        if name not in (_NEUTRAL if mine and not hasattr(value, "get_params") else _NEUTRAL_OPTIONS)
-        and (
-            name in told
-            or name not in usual
-            or not (one is usual[name] or fingerprint(one) == fingerprint(usual[name]))
-        )
+        if name not in skipped and (name in told or name not in usual or fingerprint(one) != fingerprint(usual[name]))
     ]
 
 
+@functools.lru_cache(maxsize=512)
 def _defaults(kind: type) -> dict[str, Any]:
+    """The arguments that a class takes, and what they are where nothing is said."""
     try:
-        found = {name: one.default for name, one in inspect.signature(kind).parameters.items()}
+        takes = inspect.signature(kind).parameters.values()
     except (TypeError, ValueError):  # made in C, and says nothing about itself
         return {}
-    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    return found | {one.name: one.default_factory() for one in fields if callable(one.default_factory)}
+    made = {
+        one.name: one.default_factory for one in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
+    }
+    named = [one for one in takes if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    return {one.name: make() if callable(make := made.get(one.name)) else one.default for one in named}
 
 
 def _members(kind: type) -> Parts:
     """The methods and values of a class, and the classes that it derives from."""
     yield "from", list(kind.__bases__)
+    silent = ("__repr__", "__str__", "__annotate__", "__annotate_func__", "_abc_impl")
     for name, member in sorted(vars(kind).items()):
-        special = name.startswith("__") and not isinstance(member, FunctionType)
-        if not (special or name in _SILENT or isinstance(member, MemberDescriptorType | GetSetDescriptorType)):
-            yield name, member
+        one = getattr(member, "__func__", member)  # of static and class methods
+        special = name.startswith("__") and not isinstance(one, types.FunctionType)
+        if not (special or name in silent or isinstance(one, types.MemberDescriptorType | types.GetSetDescriptorType)):
+            yield name, one
 
 
-def _function(function: FunctionType) -> Parts:
+def _function(function: types.FunctionType) -> Parts:
     """The parts of a function: its code and constants, what it captured, and what its code finds among the globals."""
-    digest, constants, names, attributes, imports = _code(function.__code__, function.__doc__)
-    yield "code", _Told(digest)
-    yield "constants", _Told(constants)
+    code, constants, names, attributes, imports = _code(function.__code__, function.__doc__)
+    yield from (("code", _Told(code)), ("constants", _Told(constants)))
     held = {"defaults": function.__defaults__, "keyword defaults": function.__kwdefaults__, **vars(function)}
     yield from ((name, one) for name, one in held.items() if one is not None and name != "__wrapped__")
     yield from _captured(function)
     seen = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
     yield from seen
-    modules = [one for _, one in seen if isinstance(one, ModuleType)]
-    modules += [_imported(name, function.__globals__.get("__package__")) for name in imports]
+    modules = [one for _, one in seen]
+    for name in imports:
+        with contextlib.suppress(Exception):  # of a module that is not there
+            modules.append(importlib.import_module(name, function.__globals__.get("__package__")))
     for module in modules:  # which grow by those inside
-        if module is not None and not _is_installed(module.__name__):
+        if isinstance(module, types.ModuleType) and not _is_installed(module.__name__):
             used = [(name, vars(module)[name]) for name in attributes if name in vars(module)]
-            modules += [one for _, one in used if isinstance(one, ModuleType) and one not in modules]
+            modules += [one for _, one in used if isinstance(one, types.ModuleType) and one not in modules]
             yield from ((f"{module.__name__}.{name}", one) for name, one in used)
 
 
-def _captured(function: FunctionType) -> Parts:
+def _captured(function: types.FunctionType) -> Parts:
     """The variables that a function captured where it was made."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
+        with contextlib.suppress(ValueError):  # nothing is in it yet
             if name not in _NEUTRAL:
                 yield name, cell.cell_contents
-        except ValueError:  # nothing is in it yet
-            continue
 
 
 @functools.lru_cache(maxsize=4096)
-def _code(code: CodeType, about: str | None = None) -> tuple[str, str, list[str], list[str], list[str]]:
+def _code(code: types.CodeType, about: str | None = None) -> tuple[str, str, list[str], list[str], list[str]]:
     """What code does, as a hash, without lines and files; its constants; the names of globals, of attributes and of
     modules that it asks for, those of the functions inside too. `about` is its docstring.
     """
-    inner = [_code(one) for one in code.co_consts if isinstance(one, CodeType)]
-    constants = [one for one in code.co_consts if not isinstance(one, CodeType) and (one is None or one is not about)]
-    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    counts = code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount, code.co_flags
-    does = (code.co_code, code.co_names, code.co_exceptiontable, takes, counts, *(one[0] for one in inner))
+    inner = [_code(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+    held = [one for one in code.co_consts if not (one is None or one is about or isinstance(one, types.CodeType))]
+    gaps = [one is None or one is about or 2 * isinstance(one, types.CodeType) for one in code.co_consts]
+    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], code.co_argcount, code.co_posonlyargcount
+    does = sys.version_info[:2], code.co_code, code.co_names, code.co_exceptiontable, code.co_flags, takes, gaps
     steps = list(dis.get_instructions(code))
     names = [step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-    imports = [
-        "." * int(steps[place - 2].argval or 0) + step.argval
-        for place, step in enumerate(steps)
-        if step.opname == "IMPORT_NAME"
+    three = [each for each in zip(steps, steps[1:], steps[2:], strict=False) if each[2].opname == "IMPORT_NAME"]
+    imports = ["." * int(level.argval or 0) + step.argval for level, _, step in three]
+    shown = [f"{{{', '.join(sorted(map(repr, one)))}}}" if isinstance(one, frozenset) else repr(one) for one in held]
+    constants = ", ".join(shown + [one[1] for one in inner if one[1]])
+    asked = [
+        sorted({*found}.union(*more))
+        for found, *more in zip((names, code.co_names, imports), *(one[2:] for one in inner), strict=True)
     ]
-    shown = [_shown(one) for one in constants if one is not None] + [one[1] for one in inner if one[1]]
-    listed = [
-        sorted({*found, *(name for one in inner for name in one[place])})
-        for place, found in enumerate((names, code.co_names, imports), start=2)
-    ]
-    version = sys.version_info[:2]  # the same text has other code
-    return hashlib.blake2b(repr((version, does)).encode(), digest_size=8).hexdigest(), ", ".join(shown), *listed  # type: ignore[return-value]
-
-
-def _shown(constant: Any) -> str:
-    return f"{{{', '.join(sorted(map(repr, constant)))}}}" if isinstance(constant, frozenset) else repr(constant)
-
-
-def _imported(name: str, package: str | None) -> ModuleType | None:
-    """A module of the user's that a function imports when it is called."""
-    try:
-        name = importlib.util.resolve_name(name, package)
-        top = name.partition(".")[0]
-        spec = None if top in sys.modules else importlib.util.find_spec(top)
-        installed = _is_installed(top) if spec is None else _lies_installed(spec.origin)
-        return None if installed else importlib.import_module(name)
-    except (ImportError, ValueError):
-        return None
+    digest = hashlib.blake2b(repr((does, [one[0] for one in inner])).encode(), digest_size=8).hexdigest()
+    return digest, constants, *asked  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=512)
 def _changed_by_use(kind: type) -> frozenset[str]:
-    """The attributes that learning and predicting set, or that they append to; of models of natsel, all but making."""
+    """The attributes that learning and predicting set or make longer; of a model of natsel, all but its making."""
     found: set[str] = set()
     for one in kind.__mro__:
-        of_model = one.__module__.startswith("natsel.") and not issubclass(one, nn.Module)
+        of_natsel = one.__module__.startswith("natsel.") and not issubclass(one, nn.Module)
         for name, method in vars(one).items():
-            if isinstance(method, FunctionType) and (name in _USES or (of_model and name != "__init__")):
+            if isinstance(method, types.FunctionType) and (name in _USES or (of_natsel and name != "__init__")):
                 for before, step in pairwise(dis.get_instructions(method)):
                     grows = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in _GROWS
                     found |= {before.argval} if grows else {step.argval} if step.opname == "STORE_ATTR" else set()
     return frozenset(found)
 
 
-def _starts_afresh(model: Any) -> bool:
-    """Whether a model is one of natsel's, which give their networks new weights before each fit."""
-    return not isinstance(model, nn.Module) and any(one.__module__.startswith("natsel.") for one in type(model).__mro__)
-
-
 @functools.cache
 def _is_installed(module: str | None) -> bool:
+    """Whether a module is one of Python, of natsel or of an installed package, and not the user's own."""
     top = (module or "__main__").partition(".")[0]
-    if top in ("natsel", "builtins", "__main__"):
-        return top != "__main__"
-    found = sys.modules.get(top)
-    file = getattr(found, "__file__", None) or next(iter(getattr(found, "__path__", ())), None)
-    return top in sys.stdlib_module_names if file is None else _lies_installed(file)
-
-
-def _lies_installed(file: str | None) -> bool:
-    place = Path(file or "")
-    standard = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    of_packages = {"site-packages", "dist-packages"} & {*place.parts}
-    return file in ("built-in", "frozen") or bool(of_packages) or any(place.is_relative_to(one) for one in standard)
-
-
-def _named(value: Any) -> str:
-    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    if top == "__main__" or not (file or top in sys.stdlib_module_names):
+        return False
+    standard = sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")
+    packages = "site-packages" in file or "dist-packages" in file
+    return top == "natsel" or not file or packages or file.startswith(standard)
 
 
 def _is_plain(value: Any) -> bool:
-    kind = type(value)
-    return kind in _PLAIN or (kind is tuple and all(map(_is_plain, value)))
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
 
 
 def _never_again(value: Any, path: str) -> str:
     """A text for what cannot be known: the same for the same value, and another one in every other process."""
-    kind = type(value)
-    if kind not in _said:
-        _said.add(kind)
+    name = type(value).__name__
+    if type(value) not in _said:
+        _said.add(type(value))
         warn(
-            f"{path or 'model'}: one {kind.__name__} cannot be told from another, so that results kept of what uses it"
-            " are found again by no other process; make it inside of the function that uses it"
+            f"{path or 'model'}: one {name} cannot be told from another, so that no other process finds results again"
+            " that are kept with it; make it inside of the function that uses it"
         )
     _unknown[id(value)] = value
-    return f"{kind.__name__} {_PROCESS} {id(value)}"
+    return f"{name} {_PROCESS} {id(value)}"

@@ -102,11 +102,7 @@ def kind_called(name: str) -> Kind:
 
 
 def maker_called(name: str) -> Any:
-    """What makes a model of that kind: a function of this table, or what an import path leads to, which is imported.
-
-    >>> maker_called("sklearn.ensemble.ExtraTreesClassifier").__name__
-    'ExtraTreesClassifier'
-    """
+    """What makes models of a kind: a function of the table, or what an import path leads to, which is imported now."""
     return _what_lies_at(name.removeprefix(_PREFIX)) if is_import_path(name) else kind_called(name).make
 
 

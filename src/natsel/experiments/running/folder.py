@@ -128,16 +128,10 @@ def with_earlier_runs(folder: Path, recipe: Recipe, parts: Mapping[str, str]) ->
 
 
 def prepare(
-    folder: Path,
-    recipe: Recipe,
-    parts: Mapping[str, str],
-    *,
-    device: str | None = None,
-    fresh: bool = False,
-    command: Sequence[str] = (),
+    folder: Path, recipe: Recipe, parts: Mapping[str, str], *, device: str | None, fresh: bool, command: Sequence[str]
 ) -> None:
-    """Make the folder the recipe's: write the recipe down, with what earlier runs there had and what the model is made
-    of; `fresh` removes those runs.
+    """Make the folder the recipe's: write down the recipe, with what earlier runs there had, and the parts of its model;
+    `fresh` removes those runs.
     """
     if fresh:
         _clear(folder)
