@@ -11,7 +11,6 @@ A run can be continued with the same model and seed only; other terms may change
 records the change.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from natsel import __version__
 from natsel.choose import Method
 from natsel.data.contents import Contents
 from natsel.data.examples import Examples
-from natsel.models.fingerprints import parts_of
+from natsel.models.fingerprints import fingerprint, parts_of
 from natsel.models.protocol import Model
 from natsel.store import Terms
 from natsel.store.state import RULES, Rule
@@ -80,7 +79,5 @@ def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool |
 def _fingerprint(examples: Examples) -> str:
     """How many examples there are, and a digest of their inputs and labels."""
     contents = Contents(examples.inputs, np.arange(len(examples)), examples.classes)
-    digest = hashlib.blake2b(contents.fingerprint().encode(), digest_size=8)
-    labels = np.asarray(examples.labels)
-    digest.update(repr((labels.dtype.str, labels.shape)).encode() + np.ascontiguousarray(labels).tobytes())
-    return f"{len(examples)} examples {digest.hexdigest()}"
+    known = fingerprint(contents.fingerprint(), np.asarray(examples.labels), bytes_of_digest=8)
+    return f"{len(examples)} examples {known}"

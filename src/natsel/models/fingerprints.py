@@ -3,12 +3,11 @@
     numbers, texts, arrays    what they hold
     functions, classes        code, constants, defaults, captured variables, the globals that the code names, the bases
     objects                   their class, and the arguments that they were made with or else all that they hold
-    networks                  the class, attributes and hooks of all layers, buffers, weights (shapes, if a fit resets them)
+    networks                  attributes and hooks of all layers, buffers, weights (none, where each fit resets them)
 
 What comes with Python, natsel or an installed package is known by its name, and its options by those that differ from
-their defaults and change more than speed, place or messages. Lines and files in which code stands make no difference.
-What cannot be known, such as an open file, is found again by no other process, which is said once. Every store of
-results goes by this, and beliefs, which may be combined where they have one `draws_id`.
+their defaults and change more than speed, place or messages; lines and files do not count. What cannot be known, such
+as an open file, is found again by no other process, and that is said. All stores of results and `draws_id` go by this.
 """
 
 import contextlib
@@ -18,11 +17,11 @@ import functools
 import hashlib
 import importlib
 import inspect
+import re
 import secrets
 import sys
 import sysconfig
 import types
-import weakref
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -37,6 +36,7 @@ _NEUTRAL = frozenset({"n_jobs", "verbose", "verbosity", "device", "progress"})
 _NEUTRAL_OPTIONS = _NEUTRAL | {"memory", "cache", "cache_size", "copy_X", "random_state"}  # fits set the last by seeds
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _NAMED = (np.generic, np.dtype, torch.dtype, torch.device, torch.layout, torch.memory_format)
+_BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 # What these methods set, or make longer, is what a model learnt or saw last, and not what it is.
 _USES = ("fit", "believe", "believe_together", "predictive", "load_weights", "forward")
@@ -97,19 +97,19 @@ class _Walk:
         place = id(value), fitted
         if place not in self._known:
             self._known[place] = value, b"itself"
-            # A network that a function holds is taken as it is; one that a model of natsel holds starts afresh.
-            inner = fitted or not isinstance(value, nn.Module | list | tuple | Mapping)
-            fresh = not isinstance(value, nn.Module) and any(
-                one.__module__[:7] == "natsel." for one in type(value).__mro__
-            )
             try:
+                # A network that a function holds is taken as it is; one that a model of natsel holds starts afresh.
+                inner = fitted or not isinstance(value, nn.Module | list | tuple | Mapping)
+                natsels = hasattr(value, "believe") and any(
+                    one.__module__[:7] == "natsel." for one in type(value).__mro__
+                )
                 text, parts = _taken_apart(value, fitted)
                 if isinstance(value, nn.Parameter) and not fitted:  # tied weights are one
                     text += f" {self._tied.setdefault(id(value), len(self._tied))}"
                 found = self._digest(path, text)
                 for name, part in parts:
                     there = f"{path}.{name}" if path and name else path or name
-                    found += name.encode() + self(part, there, inner and not (fresh and name == "network"))
+                    found += name.encode() + self(part, there, inner and not (natsels and name == "network"))
             except Exception:  # of somebody else's object, which may do anything when it is looked at
                 found = self._digest(path, _never_again(value, path))
             self._known[place] = value, hashlib.blake2b(found, digest_size=16).digest()
@@ -129,7 +129,7 @@ def _taken_apart(value: Any, fitted: bool) -> tuple[str, Parts]:
     own = [("class", kind)] if mine else []
     if isinstance(value, _NAMED):
         return str(value), []
-    if isinstance(value, Tensor | np.ndarray):
+    if isinstance(value, Tensor | np.ndarray) and not isinstance(value, np.ma.MaskedArray):
         return _array(value, fitted)
     if isinstance(value, nn.Module):
         return kind.__name__, [*own, *_layer(value, fitted)]
@@ -142,12 +142,10 @@ def _taken_apart(value: Any, fitted: bool) -> tuple[str, Parts]:
         return "partial", [("function", value.func), ("arguments", value.args), *value.keywords.items()]
     if isinstance(value, type | types.FunctionType) and not _is_installed(value.__module__):
         return value.__name__, _members(value) if isinstance(value, type) else _function(value)
-    of_module = isinstance(value, types.MethodType) and hasattr(sys.modules[value.__module__], value.__name__)
-    if of_module or isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+    in_module = isinstance(value, types.MethodType) and sys.modules.get(value.__module__)  # such as random.shuffle
+    if getattr(in_module, getattr(value, "__name__", ""), None) == value or isinstance(value, _BY_NAME):
         name = getattr(value, "__qualname__", value.__name__)
-        return f"{value.__module__}.{name}", _captured(value) if "<locals>" in name and not of_module else []
-    if isinstance(value, types.ModuleType | weakref.ref):
-        return getattr(value, "__name__", "weak"), []
+        return f"{getattr(value, '__module__', '')}.{name}", _captured(value) if "<locals>" in name else []
     if isinstance(value, property | functools.cached_property) or hasattr(value, "cache_info"):
         ways = ("__wrapped__", "fget", "fset", "func")
         return kind.__name__, [(name, getattr(value, name)) for name in ways if hasattr(value, name)]
@@ -176,10 +174,8 @@ def _layer(module: nn.Module, fitted: bool) -> Parts:
     for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
         # What hooks hold is often what they saw last.
         yield "hook", _Told(_code(hook.__code__)[:2]) if isinstance(hook, types.FunctionType) else type(hook)
-    for name, buffer in module._buffers.items():
-        afresh = buffer is not None and resets and not fitted
-        yield name, _Told(f"buffer {buffer.dtype} {tuple(buffer.shape)}") if afresh else buffer  # type: ignore[union-attr]
-    yield from (*module._parameters.items(), *module._modules.items())
+    buffers = {} if resets and not fitted else module._buffers
+    yield from (*buffers.items(), *module._parameters.items(), *module._modules.items())
 
 
 def _object(value: Any, mine: bool) -> Parts:
@@ -196,31 +192,22 @@ def _object(value: Any, mine: bool) -> Parts:
             found |= {name: one for name, one in held.items() if name not in _changed_by_use(kind)}
         elif not kind.__module__.startswith("natsel.") or not {*usual} - {"train"} <= {*found}:
             reduced = value.__reduce_ex__(4)
-            lists = [list(one) for one in reduced[3:5] if one is not None]
-            return (
-                [("", _Told(reduced))] if isinstance(reduced, str) else [("", one) for one in (*reduced[1:3], *lists)]
-            )
+            held = [list(one) if hasattr(one, "__next__") else one for one in reduced[1:5]]
+            return [("", _Told(reduced))] if isinstance(reduced, str) else [("", one) for one in held]
     skipped = _NEUTRAL_OPTIONS if hasattr(value, "get_params") or not mine else _NEUTRAL
     told = getattr(kind, "always_told", ())
-    return [
-        (name, one)
-        for name, one in sorted(found.items())
-        if name not in skipped and (name in told or name not in usual or fingerprint(one) != fingerprint(usual[name]))
-    ]
+    differ = lambda name: name in told or name not in usual or fingerprint(found[name]) != fingerprint(usual[name])  # noqa: E731
+    return [(name, found[name]) for name in sorted({*found} - skipped) if differ(name)]
 
 
 @functools.lru_cache(maxsize=512)
 def _defaults(kind: type) -> dict[str, Any]:
     """The arguments that a class takes, and what they are where nothing is said."""
-    try:
-        takes = inspect.signature(kind).parameters.values()
-    except (TypeError, ValueError):  # made in C, and says nothing about itself
-        return {}
-    made = {
-        one.name: one.default_factory for one in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
-    }
-    named = [one for one in takes if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    return {one.name: make() if callable(make := made.get(one.name)) else one.default for one in named}
+    with contextlib.suppress(TypeError, ValueError):  # made in C, and says nothing about itself
+        takes = [one for one in inspect.signature(kind).parameters.values() if "VAR" not in one.kind.name]
+        made = {name: one.default_factory for name, one in getattr(kind, "__dataclass_fields__", {}).items()}
+        return {one.name: make() if callable(make := made.get(one.name)) else one.default for one in takes}
+    return {}
 
 
 def _members(kind: type) -> Parts:
@@ -230,20 +217,18 @@ def _members(kind: type) -> Parts:
     for name, member in sorted(vars(kind).items()):
         one = getattr(member, "__func__", member)  # of static and class methods
         special = name.startswith("__") and not isinstance(one, types.FunctionType)
-        if not (special or name in silent or isinstance(one, types.MemberDescriptorType | types.GetSetDescriptorType)):
+        if not (special or name in silent):
             yield name, one
 
 
 def _function(function: types.FunctionType) -> Parts:
     """The parts of a function: its code and constants, what it captured, and what its code finds among the globals."""
     code, constants, names, attributes, imports = _code(function.__code__, function.__doc__)
-    yield from (("code", _Told(code)), ("constants", _Told(constants)))
     held = {"defaults": function.__defaults__, "keyword defaults": function.__kwdefaults__, **vars(function)}
-    yield from ((name, one) for name, one in held.items() if one is not None and name != "__wrapped__")
-    yield from _captured(function)
-    seen = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
-    yield from seen
-    modules = [one for _, one in seen]
+    held |= {"code": _Told(code), "constants": _Told(constants), "__wrapped__": None}
+    seen = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    yield from (*((name, one) for name, one in held.items() if one is not None), *_captured(function), *seen.items())
+    modules = [*seen.values()]
     for name in imports:
         with contextlib.suppress(Exception):  # of a module that is not there
             modules.append(importlib.import_module(name, function.__globals__.get("__package__")))
@@ -256,10 +241,8 @@ def _function(function: types.FunctionType) -> Parts:
 
 def _captured(function: types.FunctionType) -> Parts:
     """The variables that a function captured where it was made."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # nothing is in it yet
-            if name not in _NEUTRAL:
-                yield name, cell.cell_contents
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return [(name, cell.cell_contents) for name, cell in cells if name not in _NEUTRAL]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -290,13 +273,12 @@ def _code(code: types.CodeType, about: str | None = None) -> tuple[str, str, lis
 def _changed_by_use(kind: type) -> frozenset[str]:
     """The attributes that learning and predicting set or make longer; of a model of natsel, all but its making."""
     found: set[str] = set()
-    for one in kind.__mro__:
-        of_natsel = one.__module__.startswith("natsel.") and not issubclass(one, nn.Module)
-        for name, method in vars(one).items():
-            if isinstance(method, types.FunctionType) and (name in _USES or (of_natsel and name != "__init__")):
-                for before, step in pairwise(dis.get_instructions(method)):
-                    grows = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in _GROWS
-                    found |= {before.argval} if grows else {step.argval} if step.opname == "STORE_ATTR" else set()
+    for name, method in (pair for one in kind.__mro__ for pair in vars(one).items()):
+        natsels = str(getattr(method, "__module__", "")).startswith("natsel.") and not issubclass(kind, nn.Module)
+        if isinstance(method, types.FunctionType) and (name in _USES or (natsels and name != "__init__")):
+            for before, step in pairwise(dis.get_instructions(method)):
+                grows = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in _GROWS
+                found |= {before.argval} if grows else {step.argval} if step.opname == "STORE_ATTR" else set()
     return frozenset(found)
 
 
@@ -308,8 +290,7 @@ def _is_installed(module: str | None) -> bool:
     if top == "__main__" or not (file or top in sys.stdlib_module_names):
         return False
     standard = sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")
-    packages = "site-packages" in file or "dist-packages" in file
-    return top == "natsel" or not file or packages or file.startswith(standard)
+    return top == "natsel" or not file or bool(re.search("(site|dist)-packages", file)) or file.startswith(standard)
 
 
 def _is_plain(value: Any) -> bool:

@@ -101,11 +101,6 @@ def kind_called(name: str) -> Kind:
     return KINDS[name] if name in KINDS else _imported_kind(name.removeprefix(_PREFIX))
 
 
-def maker_called(name: str) -> Any:
-    """What makes models of a kind: a function of the table, or what an import path leads to, which is imported now."""
-    return _what_lies_at(name.removeprefix(_PREFIX)) if is_import_path(name) else kind_called(name).make
-
-
 def is_import_path(name: str) -> bool:
     """Whether a kind is named by an import path.
 
@@ -230,20 +225,16 @@ def _imported_kind(path: str) -> Kind:
     return Kind(_IMPORTED, partial(_imported, path), reads=("image", "table", "text"))
 
 
-def _what_lies_at(path: str) -> Any:
+def _imported(path: str, options: Mapping[str, Any], facts: DataFacts) -> Any:
+    """What an import path leads to, called with parameters; an estimator gets members, virtual ones and smoothing."""
     module, _, name = path.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except ImportError as reason:
         words = f"model.kind: {module} could not be imported ({reason}); install it, or put it beside the recipe file"
         raise ValueError(words) from reason
     except AttributeError:
         raise ValueError(f"model.kind: {module} has no {name!r}; check the name") from None
-
-
-def _imported(path: str, options: Mapping[str, Any], facts: DataFacts) -> Any:
-    """What an import path leads to, called with parameters; an estimator gets members, virtual ones and smoothing."""
-    found = _what_lies_at(path)
     parameters = dict(options["parameters"] or {})
     if callable(found):
         try:

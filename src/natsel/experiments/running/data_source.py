@@ -36,8 +36,7 @@ class Given:
     """Values of this process that stand for what a recipe cannot name: data, a model, methods and targets.
 
     `model` makes a model, or gives one, from what is known about the data; `methods` has those that are no names, by
-    the names they have in the recipe; `targets` is what `ActiveLearner(targets=…)` takes; `parts` says what the model is
-    (`natsel.models.fingerprints.parts_of`).
+    the names they have in the recipe; `targets` is what `ActiveLearner(targets=…)` takes, `parts` what the model is.
     """
 
     data: "DataSet"

@@ -102,18 +102,15 @@ def read_plan(folder: Path) -> dict[str, Any]:
 
 
 def with_earlier_runs(folder: Path, recipe: Recipe, parts: Mapping[str, str]) -> Recipe:
-    """The recipe with the methods, seeds and budget of the runs in the folder; those of another recipe are refused, and
-    those of a model that has other parts.
-    """
+    """The recipe with methods, seeds and budget of runs in the folder; those of another recipe or model are refused."""
     if not _begun(folder):  # what was written down before any run began binds nobody
         return recipe
     document = read_document(folder)
     before = Recipe.from_table(document["recipe"])
     _refuse_other_files(folder, recipe, document.get("fingerprints", {}))
     remedy = f"take another folder, or throw the old runs away with {'fresh=True' if recipe.data.given else '--fresh'}"
-    held_parts = document.get("parts", {})
-    if held_parts.get("") != parts.get(""):
-        raise ValueError(f"model: {folder} holds runs of another model ({changed_parts(held_parts, parts)}); {remedy}")
+    if (held := document.get("parts", {})).get("") != parts.get(""):
+        raise ValueError(f"model: {folder} holds runs of another model ({changed_parts(held, parts)}); {remedy}")
     new, old = (_without_paths(one) for one in (recipe, before))
     for key in sorted((set(new) | set(old)) - set(_FREE)):
         if new.get(key) != old.get(key):
@@ -130,9 +127,7 @@ def with_earlier_runs(folder: Path, recipe: Recipe, parts: Mapping[str, str]) ->
 def prepare(
     folder: Path, recipe: Recipe, parts: Mapping[str, str], *, device: str | None, fresh: bool, command: Sequence[str]
 ) -> None:
-    """Make the folder the recipe's: write down the recipe, with what earlier runs there had, and the parts of its model;
-    `fresh` removes those runs.
-    """
+    """Make the folder the recipe's: write it down, with its model and earlier runs there; `fresh` removes those."""
     if fresh:
         _clear(folder)
     written = with_earlier_runs(folder, recipe, parts)

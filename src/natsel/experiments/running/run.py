@@ -14,9 +14,10 @@ off goes on from its journal when the plan is run again in the same folder; what
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from natsel.experiments.recipe.plan import Plan
@@ -27,7 +28,7 @@ from natsel.experiments.running.this_process import ThisProcess
 from natsel.experiments.running.worker_pool import Report, WorkerPool
 from natsel.experiments.studies import STUDIES
 from natsel.models.fingerprints import parts_of
-from natsel.models.kinds import maker_called
+from natsel.models.kinds import is_import_path, kind_called
 from natsel.provenance import versions
 
 
@@ -116,7 +117,7 @@ def run_recipe(
     The folder becomes the recipe's when the first process has found that its data, its model and its methods can be
     had; a recipe that is refused leaves the folder as it was.
     """
-    parts = _model_parts(recipe, given)
+    parts = dict(given.parts) if given is not None and given.parts else _model_parts(recipe.model["kind"])
     if not fresh:
         with_earlier_runs(folder, recipe, parts)  # refuses a folder of another recipe
     jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
@@ -143,12 +144,12 @@ def run_recipe(
     return Outcome(tuple(done), tuple(skipped), failed, tuple(left))
 
 
-def _model_parts(recipe: Recipe, given: Given | None) -> dict[str, str]:
-    """What the model of a recipe is made of, where that is not natsel's own and so told by the recipe."""
-    if given is not None and given.parts:
-        return dict(given.parts)
-    make = maker_called(recipe.model["kind"])
-    return {} if getattr(make, "__module__", "").startswith("natsel.") else parts_of(make)
+def _model_parts(kind: str) -> dict[str, str]:
+    """What the code that makes models of a kind is made of, where it is not natsel's own."""
+    with suppress(ImportError, AttributeError):  # of which whoever makes the model says more
+        make = resolve_name(kind.removeprefix("python:")) if is_import_path(kind) else kind_called(kind).make
+        return {} if getattr(make, "__module__", "").startswith("natsel.") else parts_of(make)
+    return {}
 
 
 def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, report: Report) -> Report:

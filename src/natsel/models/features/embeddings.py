@@ -89,17 +89,14 @@ def keys(inputs: Any) -> Array:
             continue
         part = as_array(inputs[start : start + 1024])
         if part.dtype == object or part.dtype.kind == "U":
-            digests += [_of_object(one) for one in part]
+            contents = [one if isinstance(one, str) else fingerprint(one) for one in part]  # texts by themselves
+            digests += [
+                hashlib.blake2b(one.encode(errors="surrogatepass"), digest_size=16).digest() for one in contents
+            ]
             continue
         header = hashlib.blake2b(f"{part.dtype.str}{part.shape[1:]}".encode(), digest_size=16)
         digests += [_key(header, row) for row in np.ascontiguousarray(part)]
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
-
-
-def _of_object(row: Any) -> bytes:
-    """A text by itself, anything else (arrays of different lengths, pictures) by all that it holds."""
-    content = row.encode("utf-8", "surrogatepass") if isinstance(row, str) else fingerprint(row).encode()
-    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 def _key(header: Any, row: Array) -> bytes:
