@@ -56,7 +56,7 @@ def in_a_folder(model, folder):
         with_earlier_runs(folder, recipe, parts)
     except ValueError as refusal:
         return not re.search("holds runs of another model .*: .* → ", str(refusal))
-    prepare(folder, recipe, parts, device=None, fresh=False, command=())
+    prepare(folder, recipe, parts)
     (folder / "random").mkdir(exist_ok=True)
     (folder / "random" / "seed-0.db").touch()
     return True
@@ -133,9 +133,7 @@ def test_a_spilled_belief_and_a_name_of_draws_belong_to_one_network(name, old, n
         other.believe(X, spill=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "edit", [edit for edit in EDITS if edit[0] in ("transformer", "process")]
-)
+@pytest.mark.parametrize("edit", [edit for edit in EDITS if edit[0] in ("transformer", "process")])
 def test_draws_of_estimators_are_named_by_all_options(edit):
     name, old, new = edit
     fitted = [as_model(modules(*change).MODELS[name]()).fit(LABELLED) for change in ((), (), (old, new))]
@@ -256,10 +254,11 @@ def test_what_cannot_be_known_is_found_again_by_no_other_process_and_says_so_onc
             super().__init__()
             self.guard = guard
 
-    guard = threading.Lock()
-    with pytest.warns(UserWarning, match="guard: one lock cannot be told from another"):
+    guard = (number for number in range(3))
+    with pytest.warns(UserWarning, match="guard: one generator cannot be told from another"):
         one = fingerprint(Guarded(guard))
-    assert one == fingerprint(Guarded(guard)) != fingerprint(Guarded(threading.Lock()))
+    assert one == fingerprint(Guarded(guard)) != fingerprint(Guarded(number for number in range(3)))
+    assert fingerprint(Guarded(threading.Lock())) == fingerprint(Guarded(threading.Lock()))  # which hold nothing
 
 
 def test_arrays_of_different_lengths_have_embeddings_of_their_own(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ import re
 import secrets
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -35,11 +36,12 @@ from natsel.options import warn
 _NEUTRAL = frozenset({"n_jobs", "verbose", "verbosity", "device", "progress"})
 _NEUTRAL_OPTIONS = _NEUTRAL | {"memory", "cache", "cache_size", "copy_X", "random_state"}  # fits set the last by seeds
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_NAMED = (np.generic, np.dtype, torch.dtype, torch.device, torch.layout, torch.memory_format)
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))  # which hold nothing
+_NAMED = (np.generic, np.dtype, torch.dtype, torch.device, torch.layout, torch.memory_format, *_LOCKS)
 _BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 # What these methods set, or make longer, is what a model learnt or saw last, and not what it is.
-_USES = ("fit", "believe", "believe_together", "predictive", "load_weights", "forward")
+_USES = ("fit", "believe", "believe_together", "predictive", "load_weights", "forward", "embed", "__call__")
 _GROWS = ("append", "extend", "add", "update", "clear", "insert", "pop")
 _PROCESS = secrets.token_hex(8)
 _unknown: dict[int, Any] = {}  # held, so that no other value gets the same address
@@ -128,7 +130,7 @@ def _taken_apart(value: Any, fitted: bool) -> tuple[str, Parts]:
     kind, mine = type(value), not _is_installed(type(value).__module__)
     own = [("class", kind)] if mine else []
     if isinstance(value, _NAMED):
-        return str(value), []
+        return kind.__name__ if isinstance(value, _LOCKS) else str(value), []
     if isinstance(value, Tensor | np.ndarray) and not isinstance(value, np.ma.MaskedArray):
         return _array(value, fitted)
     if isinstance(value, nn.Module):
@@ -159,14 +161,15 @@ def _array(value: Any, fitted: bool) -> tuple[str, Parts]:
     if isinstance(value, Tensor) and (value.is_meta or (isinstance(value, nn.Parameter) and not fitted)):
         return f"weights {about}", []
     tensor = isinstance(value, Tensor)
-    held = value.detach().cpu().contiguous().reshape(-1) if tensor else np.ascontiguousarray(value).reshape(-1)
+    held: Any = value.detach().cpu().contiguous().reshape(-1) if tensor else np.ascontiguousarray(value).reshape(-1)
     content = held.view(torch.uint8).numpy() if tensor else held.view(np.uint8)
     return f"array {about} #{hashlib.blake2b(content, digest_size=16).hexdigest()}", []
 
 
 def _layer(module: nn.Module, fitted: bool) -> Parts:
     """The parts of a layer: its attributes, the code of its hooks, its weights and buffers, and the layers inside."""
-    kind, resets = type(module), hasattr(module, "reset_parameters") or hasattr(module, "_reset_parameters")
+    kind: Any = type(module)
+    resets = hasattr(module, "reset_parameters") or hasattr(module, "_reset_parameters")
     passing = _OF_EVERY_MODULE | _changed_by_use(kind)
     for name, value in sorted(vars(module).items()):
         if name not in passing and not (name.startswith("_") and kind.__module__.startswith("torch.")):
@@ -180,7 +183,8 @@ def _layer(module: nn.Module, fitted: bool) -> Parts:
 
 def _object(value: Any, mine: bool) -> Parts:
     """The parts of an object: what it was made with where that can be found out, or else all that it holds."""
-    kind, usual, held = type(value), {} if mine else _defaults(type(value)), getattr(value, "__dict__", None)
+    kind: Any = type(value)
+    usual, held = {} if mine else _defaults(kind), getattr(value, "__dict__", None)
     if hasattr(value, "get_params"):
         found = value.get_params(deep=False)
     elif dataclasses.is_dataclass(value):
@@ -192,12 +196,12 @@ def _object(value: Any, mine: bool) -> Parts:
             found |= {name: one for name, one in held.items() if name not in _changed_by_use(kind)}
         elif not kind.__module__.startswith("natsel.") or not {*usual} - {"train"} <= {*found}:
             reduced = value.__reduce_ex__(4)
-            held = [list(one) if hasattr(one, "__next__") else one for one in reduced[1:5]]
-            return [("", _Told(reduced))] if isinstance(reduced, str) else [("", one) for one in held]
+            parts = [_Told(reduced)] if isinstance(reduced, str) else reduced[1:5]
+            return [("", list(one) if hasattr(one, "__next__") else one) for one in parts]
     skipped = _NEUTRAL_OPTIONS if hasattr(value, "get_params") or not mine else _NEUTRAL
-    told = getattr(kind, "always_told", ())
-    differ = lambda name: name in told or name not in usual or fingerprint(found[name]) != fingerprint(usual[name])  # noqa: E731
-    return [(name, found[name]) for name in sorted({*found} - skipped) if differ(name)]
+    silent = {name for name in {*found} & {*usual} if fingerprint(found[name]) == fingerprint(usual[name])}
+    silent -= {*getattr(kind, "always_told", ())}
+    return [(name, found[name]) for name in sorted({*found} - skipped - silent)]
 
 
 @functools.lru_cache(maxsize=512)
@@ -205,8 +209,9 @@ def _defaults(kind: type) -> dict[str, Any]:
     """The arguments that a class takes, and what they are where nothing is said."""
     with contextlib.suppress(TypeError, ValueError):  # made in C, and says nothing about itself
         takes = [one for one in inspect.signature(kind).parameters.values() if "VAR" not in one.kind.name]
-        made = {name: one.default_factory for name, one in getattr(kind, "__dataclass_fields__", {}).items()}
-        return {one.name: make() if callable(make := made.get(one.name)) else one.default for one in takes}
+        fields = getattr(kind, "__dataclass_fields__", {}).items()
+        made = {name: one.default_factory() for name, one in fields if callable(one.default_factory)}
+        return {one.name: one.default for one in takes} | made
     return {}
 
 

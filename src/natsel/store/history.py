@@ -34,8 +34,9 @@ class Terms:
         """
         ours, theirs = self._decisive(), other._decisive()
         names = [name for name in self._names(other) if name not in _MAY_CHANGE]
-        another = f"another model ({changed_parts(self.notes.get('parts', {}), other.notes.get('parts', {}))})"
-        return [another if name == "model" else f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names]
+        before, now = (one.notes.get("parts", {}) for one in (self, other))
+        told = {"model": f"another model ({changed_parts(before, now)})"} if before or now else {}
+        return [told.get(name) or f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names]
 
     def changes(self, other: "Terms") -> dict[str, Any]:
         """What other terms have that is not the same and may change.

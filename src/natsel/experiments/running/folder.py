@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from natsel.containers import atomically
@@ -125,7 +126,13 @@ def with_earlier_runs(folder: Path, recipe: Recipe, parts: Mapping[str, str]) ->
 
 
 def prepare(
-    folder: Path, recipe: Recipe, parts: Mapping[str, str], *, device: str | None, fresh: bool, command: Sequence[str]
+    folder: Path,
+    recipe: Recipe,
+    parts: Mapping[str, str] = MappingProxyType({}),
+    *,
+    device: str | None = None,
+    fresh: bool = False,
+    command: Sequence[str] = (),
 ) -> None:
     """Make the folder the recipe's: write it down, with its model and earlier runs there; `fresh` removes those."""
     if fresh:

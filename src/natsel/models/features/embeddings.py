@@ -37,7 +37,7 @@ class Backbone:
     """A frozen function of inputs: `embed` takes n of them and gives (n, features) in float32.
 
     Of a data frame it takes data frames, of all else arrays. Two backbones with one name share their cached
-    embeddings where `embed` is the same, with all that it holds; those of natsel go by their names alone.
+    embeddings where `embed` is the same, with all that it holds; with `packages`, by the name alone.
 
     >>> Backbone("mean", 1, lambda images: images.mean((1, 2))[:, None]).features
     1
@@ -189,8 +189,7 @@ def _seen(inputs: Any) -> Any:
 def _folder(backbone: Backbone, cache: str | Path | None) -> Path:
     """The backbone's folder, made where it is not there."""
     root = cache_folder() / "embeddings" if cache is None else Path(cache).expanduser()
-    own = not getattr(backbone.embed, "__module__", "").startswith("natsel.")  # natsel's go by name and version
-    known = f" {fingerprint(backbone.embed)}" if own else ""
+    known = "" if backbone.packages else f" {fingerprint(backbone.embed)}"
     mark = hashlib.blake2b(f"{backbone.name} {backbone.features}{known}".encode(), digest_size=4).hexdigest()
     folder = root / f"{re.sub(r'[^A-Za-z0-9.@-]+', '-', backbone.name)}-{mark}"
     try:
