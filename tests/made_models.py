@@ -155,6 +155,7 @@ def thin():
 
 
 def nested():
+    "What stands inside."
     def inside():
         return 5
     return mlp(2, 3, (inside(),))

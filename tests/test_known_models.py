@@ -198,7 +198,7 @@ def test_where_code_stands_and_what_it_says_of_itself_make_no_difference():
         ("import numpy as np\n", "\n\n# moved down\nimport numpy as np\n"),
         ("UNUSED = 1", "UNUSED = 2"),
         ("# level 1", "# another comment"),
-        ("def nested():\n", 'def nested():\n    """A new docstring."""\n'),
+        ("What stands inside.", "Another docstring."),
     ):
         assert {name: fingerprint(make()) for name, make in modules(old, new).MODELS.items()} == before
 

@@ -102,16 +102,14 @@ class _Walk:
             try:
                 # A network that a function holds is taken as it is; one that a model of natsel holds starts afresh.
                 inner = fitted or not isinstance(value, nn.Module | list | tuple | Mapping)
-                natsels = hasattr(value, "believe") and any(
-                    one.__module__[:7] == "natsel." for one in type(value).__mro__
-                )
+                homes = {one.__module__[:7] for one in type(value).__mro__} if hasattr(value, "believe") else ()
                 text, parts = _taken_apart(value, fitted)
                 if isinstance(value, nn.Parameter) and not fitted:  # tied weights are one
                     text += f" {self._tied.setdefault(id(value), len(self._tied))}"
                 found = self._digest(path, text)
                 for name, part in parts:
                     there = f"{path}.{name}" if path and name else path or name
-                    found += name.encode() + self(part, there, inner and not (natsels and name == "network"))
+                    found += name.encode() + self(part, there, inner and not (name == "network" and "natsel." in homes))
             except Exception:  # of somebody else's object, which may do anything when it is looked at
                 found = self._digest(path, _never_again(value, path))
             self._known[place] = value, hashlib.blake2b(found, digest_size=16).digest()
@@ -266,10 +264,8 @@ def _code(code: types.CodeType, about: str | None = None) -> tuple[str, str, lis
     imports = ["." * int(level.argval or 0) + step.argval for level, _, step in three]
     shown = [f"{{{', '.join(sorted(map(repr, one)))}}}" if isinstance(one, frozenset) else repr(one) for one in held]
     constants = ", ".join(shown + [one[1] for one in inner if one[1]])
-    asked = [
-        sorted({*found}.union(*more))
-        for found, *more in zip((names, code.co_names, imports), *(one[2:] for one in inner), strict=True)
-    ]
+    wanted = zip((names, code.co_names, imports), *(one[2:] for one in inner), strict=True)
+    asked = [sorted(set().union(*each)) for each in wanted]
     digest = hashlib.blake2b(repr((does, [one[0] for one in inner])).encode(), digest_size=8).hexdigest()
     return digest, constants, *asked  # type: ignore[return-value]
 
