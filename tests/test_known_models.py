@@ -4,16 +4,20 @@ module that was not edited finds everything, in another process too.
 
 import json
 import os
+import random
 import re
 import sys
 import threading
+from collections import deque
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from sklearn.ensemble import RandomForestClassifier
 from torch import nn
@@ -259,6 +263,24 @@ def test_what_cannot_be_known_is_found_again_by_no_other_process_and_says_so_onc
         one = fingerprint(Guarded(guard))
     assert one == fingerprint(Guarded(guard)) != fingerprint(Guarded(number for number in range(3)))
     assert fingerprint(Guarded(threading.Lock())) == fingerprint(Guarded(threading.Lock()))  # which hold nothing
+
+
+def of_many_kinds(number):
+    """Values that hold a number, of kinds that functions often capture."""
+    frame = pytest.importorskip("pandas").DataFrame({"a": [number, 2], "b": ["x", "y"]})
+    drawn = np.random.default_rng(number), random.Random(number), torch.ones(number).bfloat16()
+    tables = frame, np.ma.array([1, 2], mask=[0, number - 1]), scipy.sparse.eye(number).tocsr(), Path("a" * number)
+    return [*drawn, *tables, re.compile("a" * number), deque([number]), attrgetter("a" * number), {"a", number}]
+
+
+def test_values_of_many_kinds_are_known_by_what_they_hold():
+    one, same, other = ([fingerprint(value) for value in of_many_kinds(number)] for number in (1, 1, 2))
+    assert one == same
+    assert all(mine != another for mine, another in zip(one, other, strict=True))
+    assert fingerprint(np.tanh) == fingerprint(np.tanh) != fingerprint(np.sinh)
+    before = fingerprint(random.shuffle)
+    random.random()  # which moves its state on
+    assert fingerprint(random.shuffle) == before
 
 
 def test_arrays_of_different_lengths_have_embeddings_of_their_own(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ as an open file, is found again by no other process, and that is said. All store
 """
 
 import contextlib
+import copyreg
 import dataclasses
 import dis
 import functools
@@ -143,7 +144,7 @@ def _taken_apart(value: Any, fitted: bool) -> tuple[str, Parts]:
     if isinstance(value, type | types.FunctionType) and not _is_installed(value.__module__):
         return value.__name__, _members(value) if isinstance(value, type) else _function(value)
     in_module = isinstance(value, types.MethodType) and sys.modules.get(value.__module__)  # such as random.shuffle
-    if getattr(in_module, getattr(value, "__name__", ""), None) == value or isinstance(value, _BY_NAME):
+    if (in_module and getattr(in_module, value.__name__, None) == value) or isinstance(value, _BY_NAME):
         name = getattr(value, "__qualname__", value.__name__)
         return f"{getattr(value, '__module__', '')}.{name}", _captured(value) if "<locals>" in name else []
     if isinstance(value, property | functools.cached_property) or hasattr(value, "cache_info"):
@@ -193,7 +194,8 @@ def _object(value: Any, mine: bool) -> Parts:
         if mine and held is not None:
             found |= {name: one for name, one in held.items() if name not in _changed_by_use(kind)}
         elif not kind.__module__.startswith("natsel.") or not {*usual} - {"train"} <= {*found}:
-            reduced = value.__reduce_ex__(4)
+            taken: Any = copyreg.dispatch_table.get(kind)
+            reduced = value.__reduce_ex__(4) if taken is None else taken(value)
             parts = [_Told(reduced)] if isinstance(reduced, str) else reduced[1:5]
             return [("", list(one) if hasattr(one, "__next__") else one) for one in parts]
     skipped = _NEUTRAL_OPTIONS if hasattr(value, "get_params") or not mine else _NEUTRAL
