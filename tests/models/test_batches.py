@@ -12,9 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from natsel.data import Examples
-from natsel.learning.model_text import text_of
 from natsel.memory import memory_budget
 from natsel.models import Deterministic, Dropout, Ensemble, LastLayer, Training, fresh, mlp, train
+from natsel.models.fingerprints import parts_of
 from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches, uniform_parts
 from natsel.seeds import derive
 
@@ -375,11 +375,13 @@ def test_a_fit_by_a_selective_source_is_decided_by_its_seed():
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_the_text_of_a_model_names_a_source_only_where_it_is_not_the_default(make):
-    """Runs compare that text when they are resumed: journals from before there were sources must go on."""
-    assert "training=Training(max_epochs=3)" in text_of(make(Training(max_epochs=3)))
-    assert text_of(make(Training(batches=UniformBatches()))) == text_of(make(Training()))
-    assert "training=Training(batches=Hardest(candidates=9))" in text_of(make(Training(batches=Hardest(9))))
+def test_a_model_is_known_by_its_source_only_where_it_is_not_the_default(make):
+    """Runs compare that when they are resumed: journals from before there were sources must go on."""
+    told = [name for name in parts_of(make(Training(max_epochs=3))) if name.startswith("training.")]
+    assert told == ["training.max_epochs"]
+    assert parts_of(make(Training(batches=UniformBatches()))) == parts_of(make(Training()))
+    found = parts_of(make(Training(batches=Hardest(9))))
+    assert (found["training.batches"], found["training.batches.candidates"]) == ("Hardest", "9")
 
 
 def test_training_stays_a_value():

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from natsel.data import Examples
-from natsel.learning.model_text import text_of
 from natsel.models import (
     CropFlip,
     Deterministic,
@@ -21,7 +20,7 @@ from natsel.models import (
     spectrally_normalised,
     train,
 )
-from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.fingerprints import fingerprint, weights_fingerprint
 from natsel.models.networks import checkpoints
 from natsel.models.networks import training as loop
 from natsel.models.networks.architectures import ImageInput
@@ -278,7 +277,7 @@ def test_members_of_an_ensemble_have_files_of_their_own(tmp_path, monkeypatch):
     network = spectrally_normalised(nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(72, 3)), 2.0)
     expected = Ensemble(network, 3, SHORT, "cpu").fit(PICTURES, seed=1)
     kept = replace(SHORT, checkpoint=tmp_path)
-    assert text_of(Deterministic(network, kept)) == text_of(Deterministic(network, SHORT))
+    assert fingerprint(Deterministic(network, kept)) == fingerprint(Deterministic(network, SHORT))
     assert kept == SHORT
     with pytest.raises(Killed):
         Ensemble(network, 3, kept, "cpu").fit(PICTURES, seed=1, progress=killed_at(8))
@@ -338,7 +337,7 @@ def test_a_changed_function_of_the_user_does_not_find_the_fit_of_the_old_one(tmp
     for factor in (1.0, 0.1, 1.0):
         train(fresh(mlp(2, 3), 1), ROWS, None, replace(kept, augmentation=by(factor)), seed=5, device="cpu")
     assert len(list(tmp_path.iterdir())) == 2
-    assert len({checkpoints.text_of_code(HoldsFactor(factor)) for factor in (1.0, 0.1, 1.0)}) == 2
+    assert len({fingerprint(HoldsFactor(factor)) for factor in (1.0, 0.1, 1.0)}) == 2
 
 
 class HoldsFactor:

@@ -10,7 +10,7 @@ process can make: import paths ("my_module.make_model"), functions of a module, 
 The pool is then written to a file in the folder.
 """
 
-import hashlib
+import copy
 import math
 import sys
 import tempfile
@@ -32,6 +32,7 @@ from natsel.experiments.results.publish import Published, publish
 from natsel.experiments.results.summary import as_text, runs_of, table
 from natsel.experiments.running.data_source import Given, held_out, kind_of, rows_to_test
 from natsel.experiments.running.run import run_plan
+from natsel.models.fingerprints import fingerprint, parts_of
 from natsel.models.kinds import DataFacts, is_import_path, made_by
 from natsel.progress import ProgressBar
 from natsel.seeds import derive
@@ -209,8 +210,8 @@ def compare(
     given: dict[str, Given] = {}
     if processes is None:
         described = {"given": _fingerprint(data)} | ({"validation": len(data.validation)} if data.validation else {})
-        tables = {one: _as_table(model) or {"kind": GIVEN, "text": _text(model)} for one, model in named.items()}
-        given = {one: Given(data, _maker(model), objects, wanted) for one, model in named.items()}
+        tables = {one: _as_table(model) or {"kind": GIVEN} for one, model in named.items()}
+        given = {one: Given(data, _maker(model), objects, wanted, _parts(model)) for one, model in named.items()}
     else:
         if objects or wanted is not None:
             raise ValueError(
@@ -351,15 +352,20 @@ def _is_function(model: Any) -> bool:
 
 
 def _maker(model: Any) -> Callable[[DataFacts], Any]:
-    return (lambda facts: made_by(model, {}, facts)) if _is_function(model) else (lambda facts: model)
+    if _is_function(model):
+        return lambda facts: made_by(model, {}, facts)
+    try:
+        copy.deepcopy(model)
+    except Exception:  # of a part that nobody can copy: then all runs have the same one
+        return lambda facts: model
+    return lambda facts: copy.deepcopy(model)
 
 
-def _text(model: Any) -> str:
-    """A model in words that are the same in every process."""
-    from natsel.learning.model_text import text_of
+def _parts(model: Any) -> dict[str, str]:
+    """What a model that is given here is made of."""
     from natsel.models.conversion import as_model
 
-    return text_of(model if _is_function(model) else as_model(model))
+    return {} if _as_table(model) else parts_of(model if _is_function(model) else as_model(model))
 
 
 def _regresses(model: Any) -> bool:
@@ -386,8 +392,8 @@ def _importable(model: Any) -> dict[str, Any]:
     there = _is_function(model) and module != "__main__" and getattr(sys.modules.get(module), name, None) is model
     if not there:
         raise ValueError(
-            f"processes: no other process can make {_text(model)}; put a function that makes it into a module and pass"
-            " that, or leave processes out"
+            f"processes: no other process can make {name or type(model).__name__}; put a function that makes it into a"
+            " module and pass that, or leave processes out"
         )
     return {"kind": f"python:{module}.{name}"}
 
@@ -405,12 +411,11 @@ def _fingerprint(data: "DataSet") -> str:
     """What the data hold, as a text that is the same in every process."""
     from natsel.data import Pool
 
-    digest = hashlib.blake2b(digest_size=8)
-    for part in (data.train, data.validation, data.test):
-        if part is not None:
-            labels = np.ascontiguousarray(part.labels)
-            digest.update(Pool(part.inputs).fingerprint().encode() + str(labels.dtype).encode() + labels.tobytes())
-    return f"{len(data.train):,} points and {len(data.test):,} for test ({digest.hexdigest()})"
+    parts = [part for part in (data.train, data.validation, data.test) if part is not None]
+    known = fingerprint(
+        *((Pool(part.inputs).fingerprint(), np.asarray(part.labels)) for part in parts), bytes_of_digest=8
+    )
+    return f"{len(data.train):,} points and {len(data.test):,} for test ({known})"
 
 
 def _as_files(folder: Path, data: "DataSet") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     pool                a fingerprint of all that it held when the run began (`natsel.data.contents`)
     method, k, seed     and the objective and the search in full
-    model               its class and the arguments it was made with (`natsel.learning.model_text`)
+    model               the fingerprint of what it is (`natsel.models.fingerprints`); its parts, in words, are a note
     validation, test    how many examples, and a fingerprint of their inputs and labels
     targets, junk, candidates
     resolve             the rule for labels of several people, by its name; not there where the last label counts
@@ -11,7 +11,6 @@ A run can be continued with the same model and seed only; other terms may change
 records the change.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +20,7 @@ from natsel import __version__
 from natsel.choose import Method
 from natsel.data.contents import Contents
 from natsel.data.examples import Examples
-from natsel.learning.model_text import text_of
+from natsel.models.fingerprints import fingerprint, parts_of
 from natsel.models.protocol import Model
 from natsel.store import Terms
 from natsel.store.state import RULES, Rule
@@ -40,16 +39,18 @@ def terms_of(
     """The terms of a run: what decides its batches, and notes for people and for refusals. `examples` are those for
     validation and test.
     """
+    parts = parts_of(model)
     decisive = {
         "objective": repr(method.objective),
         "search": repr(method.search),
-        "model": text_of(model),
+        "model": parts[""],
         **{name: None if some is None else _fingerprint(some) for name, some in examples.items()},
         **config,
     }
     treatment = getattr(model, "treatment", None)  # of a model of effects, where it is a name
     notes = {
         "model": type(model).__name__ + (f" (treatment {treatment!r})" if isinstance(treatment, str | int) else ""),
+        "parts": parts,
         "points": len(contents.ids),
         "classes": list(contents.classes),
         "inputs": contents.kind,
@@ -78,7 +79,5 @@ def rule_for(resolve: str | Rule | None, known: Terms | None, regression: bool |
 def _fingerprint(examples: Examples) -> str:
     """How many examples there are, and a digest of their inputs and labels."""
     contents = Contents(examples.inputs, np.arange(len(examples)), examples.classes)
-    digest = hashlib.blake2b(contents.fingerprint().encode(), digest_size=8)
-    labels = np.asarray(examples.labels)
-    digest.update(repr((labels.dtype.str, labels.shape)).encode() + np.ascontiguousarray(labels).tobytes())
-    return f"{len(examples)} examples {digest.hexdigest()}"
+    known = fingerprint(contents.fingerprint(), np.asarray(examples.labels), bytes_of_digest=8)
+    return f"{len(examples)} examples {known}"

@@ -293,12 +293,14 @@ def examples_fingerprint(examples: Examples) -> str:
     labels = None if examples.labels is None else np.asarray(examples.labels)
     if labels is not None:
         labels = labels.astype("<f8" if labels.dtype.kind == "f" else "<i8")
-    whole, kind = fingerprint(_KIND, known, labels, bytes_of_digest=16), kind_of(inputs) if len(inputs) else ""
+    whole, kind = _short(labels, known, bytes_of_digest=16), kind_of(inputs) if len(inputs) else ""
     return f"{whole}:{_short((kind, sampled))}:{_short(None if labels is None else labels[sample(len(labels))])}"
 
 
-def _short(part: Any) -> str:
-    return fingerprint(_KIND, part, bytes_of_digest=8)
+def _short(part: Any, *before: Any, bytes_of_digest: int = 8) -> str:
+    if isinstance(part, np.ndarray):  # as tables have always had it: files of theirs are there
+        part = repr(part.shape).encode() + part.tobytes()
+    return fingerprint(_KIND, *before, part, bytes_of_digest=bytes_of_digest)
 
 
 def class_balanced_folds(labels_N: Array, folds: int, seed: int = 0) -> Array:

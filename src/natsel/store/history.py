@@ -34,7 +34,9 @@ class Terms:
         """
         ours, theirs = self._decisive(), other._decisive()
         names = [name for name in self._names(other) if name not in _MAY_CHANGE]
-        return [f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names]
+        before, now = (one.notes.get("parts", {}) for one in (self, other))
+        told = {"model": f"another model ({changed_parts(before, now)})"} if before or now else {}
+        return [told.get(name) or f"{name} {ours.get(name)}, not {theirs.get(name)}" for name in names]
 
     def changes(self, other: "Terms") -> dict[str, Any]:
         """What other terms have that is not the same and may change.
@@ -76,6 +78,19 @@ class Terms:
             "inputs": "inputs {}, not {}".format(*(notes.get("inputs") for notes in (ours, theirs))),
         }
         return [phrases[name] for name in differ] or ["other inputs or ids"]
+
+
+def changed_parts(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """Which parts of a model are others now, in words: those that say most first, at most three.
+
+    >>> changed_parts({"hidden": "8", "rate": "0.1"}, {"hidden": "512", "rate": "0.1"})
+    'hidden: 8 → 512'
+    """
+    names = [name for name in {**ours, **theirs} if name and ours.get(name) != theirs.get(name)]
+    names.sort(key=lambda name: ("code" in name, "class" in name.split(".")))
+    said = [f"{name}: {ours.get(name, 'nothing')} → {theirs.get(name, 'nothing')}" for name in names[:3]]
+    more = [f"and {len(names) - 3} more"] if len(names) > 3 else []
+    return ", ".join(said + more) or "in parts that were not noted"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -36,13 +36,14 @@ class Given:
     """Values of this process that stand for what a recipe cannot name: data, a model, methods and targets.
 
     `model` makes a model, or gives one, from what is known about the data; `methods` has those that are no names, by
-    the names they have in the recipe; `targets` is what `ActiveLearner(targets=…)` takes.
+    the names they have in the recipe; `targets` is what `ActiveLearner(targets=…)` takes, `parts` what the model is.
     """
 
     data: "DataSet"
     model: "Callable[[DataFacts], Any]"
     methods: "Mapping[str, Method]" = field(default_factory=dict)
     targets: Any = None
+    parts: "Mapping[str, str]" = field(default_factory=dict)
 
 
 def load_data(recipe: Recipe, given: Given | None = None) -> "DataSet":

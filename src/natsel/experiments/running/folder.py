@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from natsel.containers import appending, own, sealed, unsealed, write_text
@@ -23,6 +24,7 @@ from natsel.experiments.results.claims import Claim
 from natsel.experiments.running.data_source import data_files, fingerprints
 from natsel.experiments.studies import STUDIES
 from natsel.provenance import versions
+from natsel.store.history import changed_parts
 
 _FREE = ("home", "name", "about", "methods", "seeds", "metric", "targets", "budget", "device", "claims")
 _PATHS = ("file", "test", "labels", "ids")
@@ -36,6 +38,7 @@ _RUN: dict[str, Check] = {"command": each(text, at_least=0), "versions": any_tab
 _DOCUMENT: dict[str, Check] = {
     "recipe": partial(Recipe.from_table, begun=True),
     "fingerprints": _table_of(text),
+    "parts": _table_of(text),
     "runs": each(lambda value, key: table({"started": text, **_RUN}, value, key), at_least=0),
 }
 _PLAN = {**_RUN, "name": text, "about": either("", text), "full": flag, "variants": each(folder_name)}
@@ -122,22 +125,21 @@ def read_plan(folder: Path) -> dict[str, Any]:
     return {"variants": [""]}
 
 
-def with_earlier_runs(folder: Path, recipe: Recipe) -> Recipe:
-    """The recipe with the methods, seeds and budget of the runs in the folder; another recipe's runs are refused."""
+def with_earlier_runs(folder: Path, recipe: Recipe, parts: Mapping[str, str] | None = None) -> Recipe:
+    """The recipe with methods, seeds and budget of runs in the folder; those of another recipe or model are refused."""
     if not _begun(folder):  # what was written down before any run began binds nobody
         return recipe
     document = read_document(folder)
     before = document["recipe"]
     _refuse_other_files(folder, recipe, document.get("fingerprints", {}))
+    remedy = f"take another folder, or throw the old runs away with {'fresh=True' if recipe.data.given else '--fresh'}"
+    if parts is not None and (held := document.get("parts", {})).get("") != parts.get(""):
+        raise ValueError(f"model: {folder} holds runs of another model ({changed_parts(held, parts)}); {remedy}")
     new, old = (_without_paths(one) for one in (recipe, before))
     for key in sorted((set(new) | set(old)) - set(_FREE)):
         if new.get(key) != old.get(key):
-            fresh = "fresh=True" if recipe.data.given else "--fresh"
             held, said = (_in_words(key, one.get(key)) for one in (old, new))
-            raise ValueError(
-                f"{key}: {folder} holds runs with {held} and the recipe says {said};"
-                f" take another folder, or throw the old runs away with {fresh}"
-            )
+            raise ValueError(f"{key}: {folder} holds runs with {held} and the recipe says {said}; {remedy}")
     return replace(
         recipe,
         methods=tuple(dict.fromkeys((*before.methods, *recipe.methods))),
@@ -147,16 +149,23 @@ def with_earlier_runs(folder: Path, recipe: Recipe) -> Recipe:
 
 
 def prepare(
-    folder: Path, recipe: Recipe, *, device: str | None = None, fresh: bool = False, command: Sequence[str] = ()
+    folder: Path,
+    recipe: Recipe,
+    parts: Mapping[str, str] = MappingProxyType({}),
+    *,
+    device: str | None = None,
+    fresh: bool = False,
+    command: Sequence[str] = (),
 ) -> None:
-    """Make the folder the recipe's: write the recipe down, with what earlier runs there had; `fresh` removes those."""
+    """Make the folder the recipe's: write it down, with its model and earlier runs there; `fresh` removes those."""
     if fresh:
         _clear(folder)
-    written = with_earlier_runs(folder, recipe)
+    written = with_earlier_runs(folder, recipe, parts)
     runs = read_document(folder).get("runs", []) if _begun(folder) else []
     run = {"started": _now(), "command": list(command), "device": device, "versions": versions()}
     found = fingerprints(recipe)
-    document = {"recipe": written.as_table(), **({"fingerprints": found} if found else {}), "runs": [*runs, run]}
+    document = {"recipe": written.as_table(), **({"fingerprints": found} if found else {})}
+    document |= {"parts": dict(parts), "runs": [*runs, run]}
     write_json(folder / "recipe.json", sealed(document))
 
 
@@ -210,9 +219,9 @@ def _without_paths(recipe: Recipe) -> dict[str, Any]:
 
 
 def _in_words(key: str, value: Any) -> str:
-    """A value of a recipe as an error shows it; what natsel.compare was given goes by its description."""
-    given = isinstance(value, dict) and (value.get("text") or value.get("given"))
-    return str(given) if key in ("data", "model") and given else repr(value)
+    """A value of a recipe as an error shows it; data that natsel.compare was given go by their description."""
+    given = isinstance(value, dict) and value.get("given")
+    return str(given) if key == "data" and given else repr(value)
 
 
 def _found_instead(folder: Path) -> str:

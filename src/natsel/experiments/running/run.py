@@ -14,9 +14,10 @@ off goes on from its journal when the plan is run again in the same folder; what
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from natsel.containers import own, sealed
@@ -28,6 +29,8 @@ from natsel.experiments.running.this_process import ThisProcess
 from natsel.experiments.running.worker_pool import Report, WorkerPool
 from natsel.experiments.studies import STUDIES
 from natsel.experiments.studies.units import TimeIsUp, Units
+from natsel.models.fingerprints import parts_of
+from natsel.models.kinds import is_import_path, kind_called
 from natsel.provenance import versions
 
 
@@ -117,8 +120,11 @@ def run_recipe(
     had; a recipe that is refused leaves the folder as it was.
     """
     if not fresh:
-        with_earlier_runs(folder, recipe)  # refuses a folder of another recipe
+        with_earlier_runs(folder, recipe)  # refuses a folder of another recipe before anything of this one is imported
     recipe = recipe.plugged_in()
+    parts = dict(given.parts) if given is not None and given.parts else _model_parts(recipe.model["kind"])
+    if not fresh:
+        with_earlier_runs(folder, recipe, parts)
     jobs = [Job(contender.label, contender.slug, seed) for seed in recipe.seeds for contender in recipe.methods]
     skipped = [job for job in jobs if not fresh and finished(folder, job, recipe.budget)]
     for job in skipped:
@@ -126,7 +132,7 @@ def run_recipe(
     waiting = [job for job in jobs if job not in skipped]
 
     def begin(data: dict[str, Any] | None) -> None:
-        prepare(folder, recipe, device=device, fresh=fresh, command=command)
+        prepare(folder, recipe, parts, device=device, fresh=fresh, command=command)
         if data is not None:
             write_json(folder / "data.json", sealed(data))
 
@@ -141,6 +147,14 @@ def run_recipe(
     done, failed = workers.work(report, deadline)
     left = [job for job in waiting if job not in done and job not in failed]
     return Outcome(tuple(done), tuple(skipped), failed, tuple(left))
+
+
+def _model_parts(kind: str) -> dict[str, str]:
+    """What the code that makes models of a kind is made of, where it is not natsel's own."""
+    with suppress(ImportError, AttributeError):  # of which whoever makes the model says more
+        make = resolve_name(kind.removeprefix("python:")) if is_import_path(kind) else kind_called(kind).make
+        return {} if getattr(make, "__module__", "").startswith("natsel.") else parts_of(make)
+    return {}
 
 
 def _with_note(plan: Plan, folder: Path, command: Sequence[str], name: str, report: Report) -> Report:

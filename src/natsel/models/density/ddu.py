@@ -26,7 +26,7 @@ from natsel.information.entropies import entropy
 from natsel.models.density.densities import DensityEstimator, FittedDensity, GaussianDensity
 from natsel.models.density.layer_features import features_and_logits
 from natsel.models.features.heads import Head
-from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.fingerprints import fingerprint
 from natsel.models.networks.architectures import copied, fresh, mlp
 from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Classes
@@ -153,7 +153,7 @@ class DDU:
             self.temperature,
             self.threshold,
             self.entropy_threshold,
-            draws_id=f"ddu-{weights_fingerprint(module)}",
+            draws_id=f"ddu-{fingerprint(module, self.features, self.temperature, density.tensors())}",
         )
         belief._set(warnings=self.warnings)
         return belief

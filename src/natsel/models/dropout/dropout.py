@@ -20,7 +20,7 @@ from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
-from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.fingerprints import fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, reader_of
@@ -145,7 +145,7 @@ class Dropout:
         module, inputs = self._fitted(), self._form.read(inputs)
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
-        name = f"dropout-{weights_fingerprint(module)}-{self._seed}-{self.draws}"
+        name = f"dropout-{fingerprint(module, self.outputs)}-{self._seed}-{self.draws}"
         with evaluating(module), torch.no_grad():
             if spill is None:
                 return self._part(name, inputs, progress, slice(0, len(inputs)))

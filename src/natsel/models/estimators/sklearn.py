@@ -22,7 +22,6 @@ docs/theory/black-box.md; Kirsch 2023, black-box batch active learning.
 import contextlib
 import copy
 import inspect
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from types import FunctionType
@@ -39,7 +38,7 @@ from sklearn.utils import get_tags
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
-from natsel.data.contents import digests_of, kind_of
+from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.data.frames import FrameRows, by_position
 from natsel.memory import chunked
@@ -163,7 +162,6 @@ class Sklearn:
             )
         inputs_N, labels_N = _rows(labelled.inputs), _labels(labelled, self.regression)
         self._form, self._shape = InputForm.of(labelled.inputs), np.shape(inputs_N)[1:]
-        self._draws_id = _draws_id(self.estimator, self.members, self.virtual, seed, inputs_N, labels_N)
         self._place, self._spread = 0.0, 1.0
         if self.regression and follows_labels(self.estimator):
             self._place, self._spread = place_and_spread(labels_N)
@@ -180,6 +178,8 @@ class Sklearn:
             belief = GaussianSamples(-residuals_V_K, self._variance)
             self._log_likelihood_K = belief.log_likelihood(np.arange(len(belief)), np.zeros(len(belief)))
         self._variance *= self._spread**2
+        found = self._place, self._spread, self._variance, self._log_likelihood_K
+        self._draws_id = f"sklearn:{fingerprint(self, seed, fingerprint_of(inputs_N), labels_N, *found)}"
         self._committee = committee
         return self
 
@@ -416,19 +416,6 @@ def _check_virtual(estimator: Any, virtual: Any, members: int | None) -> None:
             f"virtual: {_named(estimator)} has no stages to cut off; pass boosted trees such as"
             " sklearn.ensemble.HistGradientBoostingRegressor(), or use members=20"
         )
-
-
-def _draws_id(
-    estimator: Any, members: int | None, virtual: int | None, seed: int, inputs_N: Any, labels_N: Array
-) -> str:
-    """A name for the fitted parameters, from everything that decides them."""
-    settings = re.sub(r" at 0x[0-9a-f]+", "", repr(sorted(estimator.get_params().items(), key=lambda item: item[0])))
-    if isinstance(inputs_N, FrameRows):
-        content = kind_of(inputs_N).encode() + digests_of(inputs_N).tobytes()
-    else:
-        content = repr(inputs_N.tolist()).encode() if inputs_N.dtype.kind == "O" else inputs_N.tobytes()
-    how = (settings, members, seed, inputs_N.shape, *(() if virtual is None else ("virtual", virtual)))
-    return f"sklearn:{fingerprint(how, content, labels_N.tobytes())}"
 
 
 def _named(estimator: Any) -> str:

@@ -24,6 +24,7 @@ from natsel.containers import appending, open_arrays, write_arrays
 from natsel.data.contents import encoded_rows, kind_of
 from natsel.data.folders import cache_folder
 from natsel.data.frames import FrameRows, by_position
+from natsel.models.fingerprints import fingerprint
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, as_array
 
@@ -36,8 +37,8 @@ _ROWS = 64
 class Backbone:
     """A frozen function of inputs: `embed` takes n of them and gives (n, features) in float32.
 
-    Of a data frame it takes data frames, of all else arrays. `name` must tell weights and settings apart: two backbones
-    with one name share their cached embeddings.
+    Of a data frame it takes data frames, of all else arrays. Two backbones with one name share their cached
+    embeddings where `embed` is the same, with all that it holds; with `packages`, by the name alone.
 
     >>> Backbone("mean", 1, lambda images: images.mean((1, 2))[:, None]).features
     1
@@ -89,7 +90,10 @@ def keys(inputs: Any) -> Array:
             continue
         part = as_array(inputs[start : start + 1024])
         if part.dtype == object or part.dtype.kind == "U":
-            digests += [hashlib.blake2b(str(text).encode(), digest_size=16).digest() for text in part]
+            contents = [one if isinstance(one, str) else fingerprint(one) for one in part]  # texts by themselves
+            digests += [
+                hashlib.blake2b(one.encode(errors="surrogatepass"), digest_size=16).digest() for one in contents
+            ]
             continue
         header = hashlib.blake2b(f"{part.dtype.str}{part.shape[1:]}".encode(), digest_size=16)
         digests += [_key(header, row) for row in np.ascontiguousarray(part)]
@@ -185,7 +189,8 @@ def _seen(inputs: Any) -> Any:
 def _folder(backbone: Backbone, cache: str | Path | None) -> Path:
     """The backbone's folder, made where it is not there."""
     root = cache_folder() / "embeddings" if cache is None else Path(cache).expanduser()
-    mark = hashlib.blake2b(f"{backbone.name} {backbone.features}".encode(), digest_size=4).hexdigest()
+    known = "" if backbone.packages else f" {fingerprint(backbone.embed)}"
+    mark = hashlib.blake2b(f"{backbone.name} {backbone.features}{known}".encode(), digest_size=4).hexdigest()
     folder = root / f"{re.sub(r'[^A-Za-z0-9.@-]+', '-', backbone.name)}-{mark}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from natsel.information.weights.factors import RowFactors
 from natsel.information.weights.output_curvature import Kind, root
 from natsel.information.weights.posterior import Structure, checked_prior, posterior
 from natsel.memory import require
-from natsel.models.fingerprints import fingerprint, weights_fingerprint
+from natsel.models.fingerprints import fingerprint
 from natsel.models.last_layer.layer_sketch import layer_sketch_rows
 from natsel.models.last_layer.per_example import gradient_rows, learnable
 from natsel.models.last_layer.sketch import Sketch
@@ -169,7 +169,7 @@ class Gradients:
         found = posterior(RowFactors(rows_T_R_P), self.prior_precision, squared_norm, self.structure, self.rank)
         self.module, self.precision, self.prior, self.warnings = module, found.precision, found.prior, found.warnings
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
-        self._name = f"gradients:{fingerprint(sketch, self.structure, weights_fingerprint(module), *parts)}"
+        self._name = f"gradients:{fingerprint(sketch, self.structure, module, outputs, *parts)}"
         return self
 
     def _rows(self, module: nn.Module, inputs: Any, labels: Any, progress: Progress | None) -> Tensor:

@@ -18,7 +18,7 @@ from natsel.information.weights.output_curvature import root
 from natsel.information.weights.positive_definite import with_ridge
 from natsel.information.weights.precision import Dense, Diagonal, LowRank, Precision
 from natsel.memory import require
-from natsel.models.fingerprints import fingerprint, weights_fingerprint
+from natsel.models.fingerprints import fingerprint
 from natsel.models.last_layer.per_example import gradient_rows, learnable
 from natsel.models.last_layer.readout import curvature_of, readout_of_module
 from natsel.models.networks.outputs import Outputs, outputs_with_likelihood
@@ -58,7 +58,7 @@ class LaplaceTorch:
         order_P = self._class_major_order() if self.last_layer else None
         self.precision, self.warnings = self._precision(order_P)
         parts = [tensor.cpu().numpy() for tensor in self.precision.tensors().values()]
-        self._name = f"laplace-torch:{fingerprint(weights_fingerprint(self.module), *parts)}"
+        self._name = f"laplace-torch:{fingerprint(self.module, self._outputs, *parts)}"
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> FisherFactors | FisherRows:
         """Factors of the last layer, or rows of all weights, with the posterior's precision."""

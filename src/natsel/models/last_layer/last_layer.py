@@ -237,7 +237,7 @@ class LastLayer:
                 " check the network",
             )
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
-        self._name = f"last-layer:{fingerprint(self.structure, readout.weight_C_D.cpu().numpy(), *parts)}"
+        self._name = f"last-layer:{fingerprint(self.structure, self._outputs, readout.weight_C_D, *parts)}"
 
     def _fitted(self) -> Readout:
         if self._readout is None:

@@ -12,12 +12,9 @@ On a CPU a fit that goes on ends with the same bits as one that was never stoppe
 """
 
 import json
-import re
 import time
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -27,7 +24,6 @@ from natsel.containers import Arrays, open_arrays, write_arrays
 from natsel.models.fingerprints import fingerprint
 
 _SECONDS_BETWEEN = 60.0
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Checkpoint:
@@ -57,7 +53,7 @@ class Checkpoint:
     ) -> None:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / f"fit-{fingerprint(*map(_hashable, decided_by))}.safetensors"
+        self.path = folder / f"fit-{fingerprint(*decided_by)}.safetensors"
         self.state, self.kept, self.optimiser, self.generators = state, kept, optimiser, generators
         self.device, self.last_written = device, time.monotonic()
 
@@ -119,37 +115,3 @@ class Checkpoint:
         if self.device.type == "cuda":
             states["cuda"] = torch.cuda.get_rng_state(self.device)
         return states
-
-
-def text_of_code(value: Any, depth: int = 5) -> str:
-    """A function by its code and the values it holds, an object without a text of its own by its class and attributes.
-
-    >>> text_of_code(lambda inputs: inputs * 2) == text_of_code(lambda inputs: inputs * 3)
-    False
-    """
-    text = repr(value)
-    if " at 0x" not in text or depth == 0:
-        return _ADDRESS.sub("", text)
-    parts: Iterable[Any]
-    if isinstance(value, CodeType):
-        parts = (value.co_code, value.co_names, *value.co_consts)
-    elif isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
-        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, *held)
-    elif isinstance(value, partial):
-        parts = (value.func, *value.args, *value.keywords.items())
-    elif isinstance(value, tuple | list):
-        parts = value
-    elif isinstance(value, dict):
-        parts = value.items()
-    else:
-        parts = (type(value).__qualname__, type(value).__dict__.get("__call__"), getattr(value, "__dict__", None))
-    return repr([text_of_code(part, depth - 1) for part in parts])
-
-
-def _hashable(part: Any) -> Any:
-    """Tensors by their bytes; other values by their text, without the addresses that differ from process to process."""
-    if isinstance(part, Tensor):
-        numbers = part.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return f"{part.dtype} {tuple(part.shape)}".encode() + numbers.tobytes()
-    return _ADDRESS.sub("", repr(part)).encode()

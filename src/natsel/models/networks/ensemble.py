@@ -17,7 +17,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples, InputForm, as_labelled
-from natsel.models.fingerprints import weights_fingerprint
+from natsel.models.fingerprints import fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh, seeded
 from natsel.models.networks.inputs import as_device, reader_of
 from natsel.models.networks.outputs import (
@@ -158,7 +158,8 @@ class Ensemble:
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the members say about inputs, one draw each."""
         modules, inputs = self._fitted(), self._form.read(inputs)
-        return self.outputs.belief(predict(modules, inputs, self.device, progress), weights_fingerprint(*modules))
+        name = fingerprint(*modules, self.outputs)
+        return self.outputs.belief(predict(modules, inputs, self.device, progress), name)
 
     def weights(self) -> dict[str, Tensor]:
         """All that `load_weights` needs to believe the same again."""

@@ -35,7 +35,7 @@ from natsel.models.dropout.mask_plan import mean_outputs
 from natsel.models.networks.architectures import ImageInput, Network, fresh, reproducible, seeded
 from natsel.models.networks.augmentation import Augmentation
 from natsel.models.networks.batches import Batches, MemberEpoch, Step, UniformBatches, samples_per_epoch
-from natsel.models.networks.checkpoints import Checkpoint, text_of_code
+from natsel.models.networks.checkpoints import Checkpoint
 from natsel.models.networks.evaluation_mode import evaluating
 from natsel.models.networks.inputs import as_device, on_device, reader_of, shapes_explained
 from natsel.models.networks.outputs import (
@@ -305,9 +305,7 @@ def _checkpoint(
         return None
     device = learn.targets_N.device
     data = [tensor for part in (learn, check) if part is not None for tensor in (part.inputs_N, part.targets_N)]
-    decided_by = [training, seeds, device.type, members.module, *data, *members.state]
-    own = (training.augmentation, training.penalty, training.batches)
-    decided_by += [text_of_code(part) for part in own if " at 0x" in repr(part)]  # functions of the user
+    decided_by = [training, *seeds, device.type, members.module, *data, *members.state]
     return Checkpoint(training.checkpoint, decided_by, members.state, kept, optimiser, generators, device)
 
 

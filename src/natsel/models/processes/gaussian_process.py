@@ -23,6 +23,7 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
+from natsel.models.fingerprints import fingerprint
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
 from natsel.options import Rows
@@ -104,8 +105,7 @@ class GaussianProcess(JointProcess):
         self.fitted = estimator
         self._form, self._columns, self._seed = InputForm.of(labelled.inputs), rows_N.shape[1], seed
         self._posterior = (_Regression if self.regression else _Laplace)(estimator, self.noise)
-        kernel = repr(self._posterior.process.kernel_)
-        self._fit_id = (kernel, self.noise, self.draws, seed, rows_N, labels_N)
+        self._fit_id = (fingerprint(self, self._posterior.process.kernel_, seed, rows_N, labels_N),)
         return self
 
     def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:

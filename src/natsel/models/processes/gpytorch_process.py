@@ -22,6 +22,7 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import require
+from natsel.models.fingerprints import fingerprint
 from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, numbers_of, rows_of
@@ -95,8 +96,8 @@ class GPyTorch(JointProcess):
             self._train(gpytorch, process, likelihood, inputs_N, targets_N, progress)
         self.process, self.likelihood, self.regression = process.eval(), likelihood.eval(), not classes
         self._form, self._columns, self._seed = InputForm.of(labelled.inputs), rows_N.shape[1], seed
-        weights = [value.detach().cpu().numpy() for value in process.state_dict().values()]
-        self._fit_id = (self.draws, seed, rows_N, labels_N, *weights)
+        learnt = [dict(part.state_dict()) for part in (process, likelihood)]
+        self._fit_id = (fingerprint(self, seed, rows_N, labels_N, *learnt),)
         return self
 
     def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
