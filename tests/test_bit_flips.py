@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bit_flips import FOR_OTHERS, KINDS, RECIPE, outcomes, writers
+from flipped_bits import FOR_OTHERS, KINDS, RECIPE, outcomes, writers
 from natsel.experiments.recipe.plan import Plan
 from natsel.experiments.recipe.recipe import Recipe
 from natsel.experiments.running.run import run_plan

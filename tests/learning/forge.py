@@ -548,7 +548,7 @@ def experiments(folder, count, seed):
 def journal_changes(journal):
     from natsel.store.queries import changes
 
-    with journal._reading() as database:
+    with journal._undo, journal._reading() as database:
         return list(changes(database, 1, 0))
 
 

@@ -169,10 +169,8 @@ def _layer(module: nn.Module, fitted: bool) -> Parts:
     """The parts of a layer: its attributes, the code of its hooks, its weights and buffers, and the layers inside."""
     kind: Any = type(module)
     resets = hasattr(module, "reset_parameters") or hasattr(module, "_reset_parameters")
-    passing = _OF_EVERY_MODULE | _changed_by_use(kind)
-    for name, value in sorted(vars(module).items()):
-        if name not in passing and not (name.startswith("_") and kind.__module__.startswith("torch.")):
-            yield name, value
+    passing = _OF_EVERY_MODULE | _changed_by_use(kind) | _kept_by_frameworks(kind)
+    yield from ((name, value) for name, value in sorted(vars(module).items()) if name not in passing)
     for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
         # What hooks hold is often what they saw last.
         yield "hook", _Told(_code(hook.__code__)[:2]) if isinstance(hook, types.FunctionType) else type(hook)
@@ -199,9 +197,16 @@ def _object(value: Any, mine: bool) -> Parts:
             parts = [_Told(reduced)] if isinstance(reduced, str) else reduced[1:5]
             return [("", list(one) if hasattr(one, "__next__") else one) for one in parts]
     skipped = _NEUTRAL_OPTIONS if hasattr(value, "get_params") or not mine else _NEUTRAL
-    silent = {name for name in {*found} & {*usual} if fingerprint(found[name]) == fingerprint(usual[name])}
-    silent -= {*getattr(kind, "always_told", ())}
+    silent = {
+        name for name in {*found} & {*usual} - {*getattr(kind, "always_told", ())} if _same(found[name], usual[name])
+    }
     return [(name, found[name]) for name in sorted({*found} - skipped - silent)]
+
+
+def _same(one: Any, other: Any) -> bool:
+    with contextlib.suppress(Exception):  # of arrays, whose comparison is no truth value
+        return one is other or (type(one) is type(other) and bool(one == other))
+    return False
 
 
 @functools.lru_cache(maxsize=512)
@@ -283,6 +288,14 @@ def _changed_by_use(kind: type) -> frozenset[str]:
                 grows = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval in _GROWS
                 found |= {before.argval} if grows else {step.argval} if step.opname == "STORE_ATTR" else set()
     return frozenset(found)
+
+
+@functools.lru_cache(maxsize=512)
+def _kept_by_frameworks(kind: type) -> frozenset[str]:
+    """The attributes with an underscore that classes of torch or of an installed package set, such as a trainer."""
+    makes = [vars(one)["__init__"] for one in kind.__mro__ if "__init__" in vars(one) and _is_installed(one.__module__)]
+    steps = [step for make in makes if isinstance(make, types.FunctionType) for step in dis.get_instructions(make)]
+    return frozenset(one.argval for one in steps if one.opname == "STORE_ATTR" and one.argval.startswith("_"))
 
 
 @functools.cache

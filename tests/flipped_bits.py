@@ -9,7 +9,7 @@ natsel reads it. What comes of it is one of
     raw         any other error
     silent      something else is read, and nobody is told
 
-    python tests/bit_flips.py 7 3000        seed 7, 3,000 flips; prints what is raw and silent
+    python tests/flipped_bits.py 7 3000        seed 7, 3,000 flips; prints what is raw and silent
 """
 
 import json
