@@ -86,9 +86,9 @@ class Seen:
 
 def in_embeddings(model, folder):
     """Whether embeddings by a function that holds the model are found, or are the first ones."""
-    before = [*folder.glob("mine-*/*.npy")]
+    before = [*folder.glob("mine-*/*.safetensors")]
     embed(Backbone("mine", 2, Seen(model)), X, cache=folder)
-    return not before or [*folder.glob("mine-*/*.npy")] == before
+    return not before or [*folder.glob("mine-*/*.safetensors")] == before
 
 
 def stores_of(name, model):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from natsel import CategoricalSamples, ClassProbabilities, select
+from natsel.texts import cell_text
 
 COLUMNS = ["rank", "id", "score", "gain", "epistemic", "aleatoric", "overlap"]
 IDS = ["a.png", "ü,b.png", 'sub/"c".png', "d\nd.png", "=e", "f"]
@@ -22,7 +23,7 @@ def belief():
 
 def read(path):
     with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        return [{name: cell_text(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
 
 
 def test_a_file_holds_what_explain_says_in_full(belief, tmp_path):

@@ -148,7 +148,7 @@ def test_a_sure_network_keeps_the_digits_of_its_doubt():
     ("network", "error"),
     [
         (nn.Sequential(nn.Conv1d(1, 3, 2), nn.Flatten()), "calls no linear layer"),
-        (nn.Sequential(nn.Linear(2, 3), nn.Softmax(1)), "not those of its last linear layer"),
+        (nn.Sequential(nn.Linear(2, 3), nn.Softmax(1)), "its outputs are probabilities"),
         (nn.Sequential(nn.Linear(2, 3), nn.Tanh()), "not those of its last linear layer"),
         (nn.Sequential(nn.Unflatten(1, (1, 2)), nn.Linear(2, 3), nn.Flatten()), "not those of its last linear layer"),
     ],

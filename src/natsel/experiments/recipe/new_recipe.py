@@ -25,6 +25,7 @@ _MANY = 20
 _WORDS = 3
 """Texts of more words than this on average are sentences, not names."""
 _KEYS = {"name", "about", "k", "budget", "seeds", "methods", "initial", "candidates", "data", "model", "training"}
+_KEYS |= {"metric"}
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from natsel.experiments.results.claims import Claim
 from natsel.experiments.running.data_source import data_files, fingerprints
 from natsel.experiments.studies import STUDIES
 from natsel.provenance import versions
-from natsel.store.history import changed_parts
 
 _FREE = ("home", "name", "about", "methods", "seeds", "metric", "targets", "budget", "device", "claims")
 _PATHS = ("file", "test", "labels", "ids")
@@ -38,7 +37,7 @@ _RUN: dict[str, Check] = {"command": each(text, at_least=0), "versions": any_tab
 _DOCUMENT: dict[str, Check] = {
     "recipe": partial(Recipe.from_table, begun=True),
     "fingerprints": _table_of(text),
-    "parts": _table_of(text),
+    "parts": _table_of(either("", text)),
     "runs": each(lambda value, key: table({"started": text, **_RUN}, value, key), at_least=0),
 }
 _PLAN = {**_RUN, "name": text, "about": either("", text), "full": flag, "variants": each(folder_name)}
@@ -134,6 +133,8 @@ def with_earlier_runs(folder: Path, recipe: Recipe, parts: Mapping[str, str] | N
     _refuse_other_files(folder, recipe, document.get("fingerprints", {}))
     remedy = f"take another folder, or throw the old runs away with {'fresh=True' if recipe.data.given else '--fresh'}"
     if parts is not None and (held := document.get("parts", {})).get("") != parts.get(""):
+        from natsel.store.history import changed_parts  # which brings torch
+
         raise ValueError(f"model: {folder} holds runs of another model ({changed_parts(held, parts)}); {remedy}")
     new, old = (_without_paths(one) for one in (recipe, before))
     for key in sorted((set(new) | set(old)) - set(_FREE)):

@@ -29,8 +29,6 @@ from natsel.experiments.running.this_process import ThisProcess
 from natsel.experiments.running.worker_pool import Report, WorkerPool
 from natsel.experiments.studies import STUDIES
 from natsel.experiments.studies.units import TimeIsUp, Units
-from natsel.models.fingerprints import parts_of
-from natsel.models.kinds import is_import_path, kind_called
 from natsel.provenance import versions
 
 
@@ -151,6 +149,9 @@ def run_recipe(
 
 def _model_parts(kind: str) -> dict[str, str]:
     """What the code that makes models of a kind is made of, where it is not natsel's own."""
+    from natsel.models.fingerprints import parts_of  # these bring torch
+    from natsel.models.kinds import is_import_path, kind_called
+
     with suppress(ImportError, AttributeError):  # of which whoever makes the model says more
         make = resolve_name(kind.removeprefix("python:")) if is_import_path(kind) else kind_called(kind).make
         return {} if getattr(make, "__module__", "").startswith("natsel.") else parts_of(make)
