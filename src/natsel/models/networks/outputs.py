@@ -306,7 +306,7 @@ def refuse_probabilities(outputs_n_C: Tensor) -> None:
     ValueError: network: its outputs are probabilities; end it without a softmax, or with a log-softmax
     """
     rows = outputs_n_C.detach().double().flatten(0, -2)
-    if rows.shape[-1] > 1 and bool((rows >= 0).all() & ((rows.sum(-1) - 1).abs() < 1e-5).all()):
+    if rows.shape[-1] > 1 and bool((rows > 0).all() & ((rows.sum(-1) - 1).abs() < 1e-5).all()):
         raise ValueError("network: its outputs are probabilities; end it without a softmax, or with a log-softmax")
 
 
