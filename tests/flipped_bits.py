@@ -320,7 +320,6 @@ FOR_OTHERS = {
     "experiments.running.worker_pool": "logs for people",
     "experiments.running.this_process": "logs for people",
     "bench": "results for people",
-    "bench.bit_flips": "damaged files, on purpose",
     "bench.kernel_searches": "features for another process of the same measurement",
     "bench.workers": "features for another process of the same measurement",
     "bench.peer_worker": "a counter of the operating system",

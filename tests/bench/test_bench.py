@@ -213,8 +213,8 @@ def test_settings_that_a_measurement_does_not_know_are_refused() -> None:
         measurement_of("epig:point=3")
     with pytest.raises(ValueError, match="epig: points must be a whole number, found 'many'"):
         measurement_of("epig:points=many")
-    with pytest.raises(ValueError, match="bit-flips: has no setting 'repeat'"):
-        measurement_of("bit-flips", repeat=2)
+    with pytest.raises(ValueError, match="journal: has no setting 'repeat'"):
+        measurement_of("journal", repeat=2)
     with pytest.raises(ValueError, match="part: expected one of badge, bait, eig, large, found 'bold'"):
         published_arithmetic.measure("bold")
 
@@ -237,17 +237,19 @@ def test_a_measurement_says_how_and_where_it_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(workers, "Workers", Here)
-    out = tmp_path / "flips.json"
-    document = bench.measure("bit-flips:count=20,rounds=2", threads=2, out=out)
+    out = tmp_path / "epig.json"
+    document = bench.measure("epig:points=30,targets=4,draws=3,pick=5", repeat=1, threads=2, out=out)
     assert json.loads(out.read_text()) == document
-    assert document["command"] == "natsel bench bit-flips:count=20,rounds=2 --threads 2"
-    assert document["settings"] == {"count": 20, "seed": 0, "rounds": 2}
+    assert document["command"] == "natsel bench epig:points=30,targets=4,draws=3,pick=5 --threads 2 --repeat 1"
+    assert document["settings"] == {
+        **{"points": 30, "targets": 4, "draws": 3, "classes": 10, "pick": 5},
+        **{"scored": None, "device": "cpu", "repeat": 1},
+    }
     assert {"natsel", "torch", "python"} <= set(document["versions"])
     assert document["machine"]["cores"] >= 1
-    assert (document["found"]["flips"], document["found"]["unseen"]) == (20, 0)
     bench.show(document)
     told = capsys.readouterr().err
-    assert "of_these_missed_by seals" in told
+    assert "seconds" in told
     assert document["machine"]["cpu"] in told
 
 

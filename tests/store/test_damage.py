@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from natsel.bench.bit_flips import measure
 from natsel.store import Journal
+from store.flipped_journals import measure
 from store.made_journals import TERMS, filled, flip, page_of
 
 

@@ -7,7 +7,7 @@
     natsel bench fisher                                     BADGE, BAIT and EIG against their published arithmetic
     natsel bench believe                                    consistent dropout
     natsel bench selective-step                             steps of selective training against the passes they need
-    natsel bench journal | bit-flips                        what safety of labels costs, and what damage is seen
+    natsel bench journal                                    what safety of labels costs
     natsel bench accelerator                                BatchBALD on a GPU
 
 Settings of a measurement follow its name: `natsel bench epig:points=300,targets=40`; its file lists them. A comparison

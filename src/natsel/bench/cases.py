@@ -21,7 +21,6 @@ MEASUREMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "believe": ("dropout_beliefs", {}),
     "selective-step": ("selective_steps", {}),
     "journal": ("journal_writes", {}),
-    "bit-flips": ("bit_flips", {}),
     "accelerator": ("accelerator", {}),
 }
 

@@ -16,7 +16,7 @@ def command(
         str,
         typer.Argument(
             help="Against peers: quick, standard, full, one case, or a file of predictions. Alone: epig, epig-large, "
-            "epig-batch, kernel-searches, density, fisher, believe, selective-step, journal, bit-flips or accelerator, "
+            "epig-batch, kernel-searches, density, fisher, believe, selective-step, journal or accelerator, "
             "with settings as in epig:points=300,targets=40."
         ),
     ] = "quick",

@@ -10,7 +10,9 @@ Every flip has a journal with rows in every table to itself: one random bit of i
 would have missed.
 """
 
+import json
 import sqlite3
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from natsel.provenance import versions
 from natsel.store import Acquisition, Ask, Journal, Stop, Terms, seals
 from natsel.store.failures import FAILURES
 
@@ -142,3 +145,10 @@ def _passes(check: Callable[[sqlite3.Connection], bool], database: sqlite3.Conne
         return check(database)
     except FAILURES:
         return False
+
+
+if __name__ == "__main__":
+    count = int((sys.argv[1:] or ["10000"])[0])
+    command = f"PYTHONPATH=src:tests python tests/store/flipped_journals.py {count}"
+    document = {"command": command, "versions": versions(), "seed": 0, "rounds": 40, **measure(count)}
+    print(json.dumps(document, indent=1))
