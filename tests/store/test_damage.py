@@ -7,11 +7,12 @@ import sqlite3
 import stat
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from natsel.store import Journal
+from natsel.store import Journal, checking, schema
 from store.flipped_journals import measure
 from store.made_journals import TERMS, filled, flip, page_of
 
@@ -223,3 +224,10 @@ def test_a_reader_that_hangs_is_named_and_nothing_is_lost(tmp_path):
         assert two.replay("main").values == {}
         two.tell(state, [1], [0])
         assert one.replay("main").values == {1: 0}
+
+
+def test_a_schema_whose_kinds_and_names_are_no_texts_is_refused(path, monkeypatch):
+    with closing(sqlite3.connect(path)) as database:
+        found = schema.found(database) | {(b"index", b"a", ""), ("index", "b", "")}
+        monkeypatch.setattr(schema, "found", lambda database: found)
+        assert "is not natsel's" in checking.damage(database)

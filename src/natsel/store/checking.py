@@ -85,8 +85,8 @@ def _structure(database: sqlite3.Connection) -> list[str]:
 
 
 def _schema(database: sqlite3.Connection) -> list[str]:
-    other = {one for one in schema.expected() ^ schema.found(database) if not one[1].startswith("sqlite_")}  # ANALYZE's
-    return [f"{kind} {name} is not natsel's" for kind, name, _ in sorted(other)]
+    other = sorted(schema.expected() ^ schema.found(database), key=repr)  # a flipped bit makes other kinds of values
+    return [f"{kind} {name} is not natsel's" for kind, name, _ in other if not str(name).startswith("sqlite_")]
 
 
 def _numbering(database: sqlite3.Connection) -> list[str]:
