@@ -24,6 +24,8 @@ from protocol import Terms
 
 Positions = NDArray[np.int64]
 
+OF_WEIGHTS = ("badge", "bait")  # they read the last layer of a network; draws of other models do
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -49,7 +51,7 @@ def choose(method: str, fit: Fitted, labelled: Positions, labels: Positions, see
 def _by_natsel(name: str, fit: Fitted, labelled: Positions, seed: int, terms: Terms) -> Chosen:
     """As a learner asks: targets are drawn from the pool, given is what is labelled, where the method looks at them."""
     method = resolve(name)
-    belief = fit.gradients() if name in ("badge", "bait") else fit.belief
+    belief = fit.gradients() if name in OF_WEIGHTS else fit.belief
     targets = given = None
     if Argument.TARGETS in method.needs:
         rng = np.random.default_rng(derive(seed, "targets"))

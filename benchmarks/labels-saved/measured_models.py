@@ -69,17 +69,15 @@ def leaves_kernel(leaf_N_T: NDArray[np.int64]) -> Matrix:
     >>> leaves_kernel(np.array([[1, 1], [1, 2], [3, 2]])).tolist()
     [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
     """
-    features_N_D = leaf_features(leaf_N_T)
-    found: Matrix = features_N_D @ features_N_D.T
+    is_in_N_D = leaf_incidence(leaf_N_T)
+    found: Matrix = (is_in_N_D @ is_in_N_D.T).astype(np.float64) / leaf_N_T.shape[1]  # counts are exact in float32
     return found
 
 
-def leaf_features(leaf_N_T: NDArray[np.int64]) -> Matrix:
-    """One-hot of the leaf in each of T trees, divided by √T: rows of length 1."""
-    trees = leaf_N_T.shape[1]
-    columns = [leaf_N_T[:, [t]] == np.unique(leaf_N_T[:, t])[None] for t in range(trees)]
-    found: Matrix = np.concatenate(columns, axis=1) / np.sqrt(trees)
-    return found
+def leaf_incidence(leaf_N_T: NDArray[np.int64]) -> NDArray[np.float32]:
+    """One-hot of the leaf in each tree, all trees side by side."""
+    columns = [leaves_N[:, None] == np.unique(leaves_N)[None] for leaves_N in leaf_N_T.T]
+    return np.concatenate(columns, axis=1).astype(np.float32)
 
 
 def _forest(settings: dict[str, Any]) -> Any:
@@ -165,7 +163,7 @@ def _network(settings: dict[str, Any], data: str, drawn: Drawn, known: Examples,
         return found
 
     return Fitted(
-        model.predictive(test).predict_proba().numpy(),
+        model.believe(test).predict_proba().numpy(),
         belief.predict_proba().numpy(),
         belief,
         lambda: LastLayer.around(model, known, structure="kronecker", device="cpu").believe(pool),
