@@ -1,5 +1,6 @@
 """The sets: a pool to choose from and a test part, drawn from the parts of a data set by the seed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -9,12 +10,17 @@ from numpy.typing import NDArray
 
 from natsel.data import load
 from natsel.data.examples import Examples
-from natsel.models import Frozen, efficientnet_lite0, minilm
+from natsel.models import Backbone, Frozen, efficientnet_lite0, minilm
 from natsel.seeds import derive
 from protocol import Terms
 
 PICTURES = ("mnist", "fashion")  # a convolution sees the picture; of all others a row of numbers is seen
-EMBEDDED = {"cifar10": efficientnet_lite0, "clinc150": minilm, "trec": minilm, "sst2": minilm}
+EMBEDDED: dict[str, Callable[[], Backbone]] = {
+    "cifar10": efficientnet_lite0,
+    "clinc150": minilm,
+    "trec": minilm,
+    "sst2": minilm,
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
+from sklearn.preprocessing import normalize
 
 from class_sets import PICTURES, Drawn
 from natsel.beliefs import Belief
@@ -35,6 +36,7 @@ class Fitted:
     belief: Belief
     gradients: Callable[[], Belief]  # what methods of weight space read; the belief itself where there is no layer
     kernel: Callable[[], Matrix]
+    embedding: Callable[[], Matrix]  # where peers measure distances: last layer, or standardised inputs
 
     @property
     def unsure_N(self) -> Matrix:
@@ -60,6 +62,7 @@ def fitted(
         belief,
         lambda: belief,
         partial(kernel, wrapped, np.asarray(drawn.pool.inputs)),
+        partial(_standardised, np.asarray(drawn.pool.inputs)),
     )
 
 
@@ -129,15 +132,19 @@ def _kernel_of_trees(model: Sklearn, rows_N: Any) -> Matrix:
 
 def _kernel_of_inputs(model: Sklearn, rows_N: Any) -> Matrix:
     del model
-    spread_D = rows_N.std(0)
-    seen_N_D = ((rows_N - rows_N.mean(0))[:, spread_D > 0] / spread_D[spread_D > 0]).astype(np.float64)
-    squared = pdist(seen_N_D, "sqeuclidean")
+    squared = pdist(_standardised(rows_N), "sqeuclidean")
     found: Matrix = np.exp(-squareform(squared) / max(float(np.median(squared)), 1e-300))
     return found
 
 
+def _standardised(rows_N: Any) -> Matrix:
+    spread_D = rows_N.std(0)
+    found: Matrix = ((rows_N - rows_N.mean(0))[:, spread_D > 0] / spread_D[spread_D > 0]).astype(np.float64)
+    return found
+
+
 def _network(settings: dict[str, Any], data: str, drawn: Drawn, known: Examples, seed: int) -> Fitted:
-    place, spread = 0.0, 1.0
+    place, spread = np.zeros(()), np.ones(())
     if data not in PICTURES:
         rows = np.asarray(drawn.pool.inputs)
         place, spread = rows.mean(0), np.where(rows.std(0) > 0, rows.std(0), 1)
@@ -155,11 +162,14 @@ def _network(settings: dict[str, Any], data: str, drawn: Drawn, known: Examples,
     model = Dropout(network, draws=settings["draws"], training=training, device="cpu").fit(known, seed=seed)
     belief = model.believe(pool)
 
-    def kernel() -> Matrix:
+    def last_layer() -> Matrix:
         assert model.module is not None
-        features_N_D = readout_of_module(model.module, labelled, CPU).features(pool).double()
-        features_N_D = torch.nn.functional.normalize(features_N_D, dim=1)
-        found: Matrix = (features_N_D @ features_N_D.T).numpy()
+        found: Matrix = readout_of_module(model.module, labelled, CPU).features(pool).double().numpy()
+        return found
+
+    def kernel() -> Matrix:
+        features_N_D = normalize(last_layer())
+        found: Matrix = features_N_D @ features_N_D.T
         return found
 
     return Fitted(
@@ -168,4 +178,5 @@ def _network(settings: dict[str, Any], data: str, drawn: Drawn, known: Examples,
         belief,
         lambda: LastLayer.around(model, known, structure="kronecker", device="cpu").believe(pool),
         kernel,
+        last_layer,
     )

@@ -23,6 +23,8 @@ from natsel.evaluation.savings import Known
 from protocol import Protocol, Unit
 from units import read_unit
 
+_OVER = ("over_seeds", "over_sets")
+
 Curve = NDArray[np.float64]
 Runs = dict[tuple[str, str, int], dict[str, Curve]]  # by set, method and seed: the columns of a run
 
@@ -67,10 +69,10 @@ def summary(protocol: Protocol, units: Iterable[Unit], folder: Path) -> dict[str
 
 def of_model(runs: Runs, protocol: Protocol) -> dict[str, Any]:
     """The comparison of all methods under one model."""
-    sets, methods = (list(dict.fromkeys(key[place] for key in runs)) for place in (0, 1))
+    sets, methods = list(dict.fromkeys(key[0] for key in runs)), list(dict.fromkeys(key[1] for key in runs))
     per_set = [len({seed for one, _, seed in runs if one == data}) for data in sets]
     against = [other for other in protocol.judged.against if other in methods]
-    compared = {
+    compared: dict[str, Any] = {
         method: {
             "against": {other: _compared(runs, method, other, protocol) for other in against if other != method},
             **({"labels_matched": _matched(runs, method, protocol)} if "random" in methods else {}),
@@ -85,9 +87,7 @@ def of_model(runs: Runs, protocol: Protocol) -> dict[str, Any]:
         "seeds": {"fewest": min(per_set), "most": max(per_set)},
         "methods": compared,
         "bars": {
-            method: bars(one["against"], protocol, len(sets))
-            for method, one in compared.items()
-            if "random" in one["against"]
+            method: bars(one["against"], protocol) for method, one in compared.items() if "random" in one["against"]
         },
         "labels": protocol.terms.sizes,
         "curves": [
@@ -97,14 +97,14 @@ def of_model(runs: Runs, protocol: Protocol) -> dict[str, Any]:
     }
 
 
-def bars(against: Mapping[str, Any], protocol: Protocol, sets: int) -> dict[str, bool]:
+def bars(against: Mapping[str, Any], protocol: Protocol) -> dict[str, bool]:
     """Which thresholds of the protocol a method reached."""
     judged, chance = protocol.judged, against["random"]
     first = judged.at[0]
     others = [other for other in against if other != "random"]
     return {
         "area": chance["area"]["mean"] >= judged.area,
-        "better": chance["better"] > judged.better * sets,
+        "better": chance["better"] > judged.better * len(chance["by_set"]),
         "worse": chance["worse"] <= judged.worse,
         f"at {first}": chance[f"at {first}"]["mean"] > 0,
         **{f"ahead of {one}": (against[one]["area"]["over_sets"] or [0])[0] > 0 for one in others},
@@ -121,7 +121,7 @@ def as_table(document: Mapping[str, Any]) -> str:
         fewest, most = found["seeds"].values()
         seeds = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         parts.append(f"## {model}: {len(found['sets'])} sets, {seeds} seeds\n")
-        heads = ["method", "area − random (over seeds; over sets)", f"better / worse of {len(found['sets'])}"]
+        heads = ["method", "area − random (over seeds; over sets)", "sets better / worse"]
         heads += [f"at {size}" for size in judged["at"]]
         heads += ["balanced", f"labels for random’s {judged['matched']}", "s per batch"]
         rows = []
@@ -140,8 +140,8 @@ def as_table(document: Mapping[str, Any]) -> str:
                 if chance is None
                 else [
                     f"`{method}`",
-                    f"{_signed(chance['area'])} ({_ends(chance['area']['over_seeds'])}; {_ends(chance['area']['over_sets'])})",
-                    f"{chance['better']} / {chance['worse']}",
+                    f"{_signed(chance['area'])} ({'; '.join(_ends(chance['area'][one]) for one in _OVER)})",
+                    f"{chance['better']} / {chance['worse']} of {len(chance['by_set'])}",
                     *(_signed(chance[f"at {size}"]) for size in judged["at"]),
                     _signed(chance["balanced"]),
                     reached,
