@@ -14,11 +14,10 @@ from natsel.objectives import TraceEPIG
 from natsel.search import Greedy
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "labels-saved"
-if not FOLDER.is_dir():
-    pytest.skip("no folder of benchmarks beside the tests", allow_module_level=True)
 sys.path.insert(0, str(FOLDER))  # it is a program, not a package
 
 import choosers  # noqa: E402
+import class_sets  # noqa: E402
 import measured_models  # noqa: E402
 import savings_table  # noqa: E402
 import units  # noqa: E402
@@ -211,3 +210,54 @@ def test_the_command_line_runs_and_sums_up(made, tmp_path, monkeypatch, capsys):
     assert "## forest: 2 sets, 2 seeds" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["labels-saved", "run", *common, "--sets", "nowhere"])
     assert program.main() == 2
+
+
+def test_the_committed_table_and_its_figures_follow_from_the_curves_of_the_result_file():
+    document = json.loads((FOLDER.parents[1] / "results" / "labels-saved.json").read_text(encoding="utf-8"))
+    assert (FOLDER / "table.md").read_text(encoding="utf-8") == savings_table.as_table(document)
+    protocol = Protocol.read()
+    assert document["protocol"]["terms"] == vars(protocol.terms)
+    for found in document["models"].values():
+        nothing = np.zeros(len(found["labels"]))
+        runs = {
+            (one["set"], one["method"], one["seed"]): {
+                "accuracy": np.fromstring(one["accuracy"], sep=" "),
+                "balanced": nothing,
+                "seconds": nothing,
+            }
+            for one in found["curves"]
+        }
+        again = json.loads(json.dumps(savings_table.of_model(runs, protocol)))
+        assert again["bars"] == found["bars"]
+        for method, one in found["methods"].items():
+            assert again["methods"][method].get("labels_matched") == one.get("labels_matched")
+            for other, compared in one["against"].items():
+                for name in ("area", "better", "worse", "by_set", "at 30", "at 200"):
+                    assert again["methods"][method]["against"][other][name] == compared[name]
+
+
+SETTINGS = {
+    "forest": {"trees": 4, "least_leaf": 1},
+    "logistic": {"members": 2},
+    "boosted": {"members": 2, "trees": 3, "learning_rate": 0.3, "leaves": 4, "least_leaf": 1},
+    "network": {"draws": 4, "hidden": 8, "epoch_samples": 16, "max_epochs": 1},
+}
+
+
+@pytest.mark.parametrize("model", SETTINGS)
+@pytest.mark.parametrize("one_class", [False, True], ids=["classes", "one class"])
+def test_each_model_predicts_and_says_how_alike_points_are(model, one_class, tiny):
+    if model == "boosted":
+        pytest.importorskip("lightgbm")
+    data = class_sets.drawn("two-moons", 0, tiny.terms)
+    labels_N = np.asarray(data.pool.labels)
+    labelled = np.flatnonzero(labels_N == 0)[:4] if one_class else np.arange(4)
+    fit = measured_models.fitted(model, SETTINGS[model], "two-moons", data, labelled, seed=0)
+    kernel_N_N = fit.kernel()
+    assert fit.test_N_C.shape == (40, 2)
+    assert np.allclose(np.diag(kernel_N_N), 1)
+    assert np.linalg.eigvalsh(kernel_N_N).min() > -1e-6
+    assert len(fit.embedding()) == len(data.pool)
+    for method in ("badge", "bait", "prototype-trace"):
+        picks = choosers.choose(method, fit, labelled, labels_N[labelled], 0, tiny.terms).positions
+        assert len(set(picks.tolist()) - set(labelled.tolist())) == tiny.terms.batch
