@@ -51,7 +51,10 @@ def choose(method: str, fit: Fitted, labelled: Positions, labels: Positions, see
 def _by_natsel(name: str, fit: Fitted, labelled: Positions, seed: int, terms: Terms) -> Chosen:
     """As a learner asks: targets are drawn from the pool, given is what is labelled, where the method looks at them."""
     method = resolve(name)
-    belief = fit.gradients() if name in OF_WEIGHTS else fit.belief
+    if getattr(method, "reads_geometry", False):
+        belief = fit.geometry()
+    else:
+        belief = fit.gradients() if name in OF_WEIGHTS else fit.belief
     targets = given = None
     if Argument.TARGETS in method.needs:
         rng = np.random.default_rng(derive(seed, "targets"))

@@ -20,7 +20,7 @@ from sklearn.preprocessing import normalize
 from class_sets import PICTURES, Drawn
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples
-from natsel.models import Dropout, LastLayer, Sklearn, Training, mlp, mnist_cnn
+from natsel.models import Dropout, LastLayer, ModelAdapter, Sklearn, Training, mlp, mnist_cnn
 from natsel.models.last_layer.readout import readout_of_module
 
 Matrix = NDArray[np.float64]
@@ -35,6 +35,7 @@ class Fitted:
     pool_N_C: Matrix
     belief: Belief
     gradients: Callable[[], Belief]  # what methods of weight space read; the belief itself where there is no layer
+    geometry: Callable[[], Belief]  # the model's own, for methods of natsel that read it
     kernel: Callable[[], Matrix]
     embedding: Callable[[], Matrix]  # where peers measure distances: last layer, or standardised inputs
 
@@ -61,9 +62,16 @@ def fitted(
         belief.predict_proba().numpy(),
         belief,
         lambda: belief,
+        partial(_geometry, wrapped, drawn.pool.inputs),
         partial(kernel, wrapped, np.asarray(drawn.pool.inputs)),
         partial(_standardised, np.asarray(drawn.pool.inputs)),
     )
+
+
+def _geometry(model: Any, rows_N: Any) -> Belief:
+    adapter: Any = ModelAdapter(model)
+    whole: Belief = adapter.geometry(rows_N)[0]
+    return whole
 
 
 def leaves_kernel(leaf_N_T: NDArray[np.int64]) -> Matrix:
@@ -121,7 +129,8 @@ _ESTIMATORS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 def _kernel_of_trees(model: Sklearn, rows_N: Any) -> Matrix:
     parts = []
-    for member in model._fitted_committee().members:
+    assert model._committee is not None
+    for member in model._committee.members:
         if hasattr(member, "tree_"):
             parts.append(member.tree_.apply(np.ascontiguousarray(rows_N, dtype=np.float32))[:, None])
         elif hasattr(member, "booster_"):
@@ -177,6 +186,7 @@ def _network(settings: dict[str, Any], data: str, drawn: Drawn, known: Examples,
         belief.predict_proba().numpy(),
         belief,
         lambda: LastLayer.around(model, known, structure="kronecker", device="cpu").believe(pool),
+        partial(_geometry, model, pool),
         kernel,
         last_layer,
     )
