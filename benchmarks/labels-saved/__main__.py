@@ -33,7 +33,10 @@ def main() -> int:
         if asked.what == "summary":
             from savings_table import write_summary
 
-            print(write_summary(protocol, units, asked.folder, asked.result, asked.table))
+            named = {one: getattr(asked, one) for one in ("models", "sets", "methods", "seeds")}
+            chosen = " ".join(f"--{one} {' '.join(map(str, some))}" for one, some in named.items() if some)
+            command = f"python benchmarks/labels-saved summary {chosen}".strip()
+            print(write_summary(protocol, units, asked.folder, asked.result, asked.table, command))
             return 0
         from units import write_units
 

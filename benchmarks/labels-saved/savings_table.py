@@ -29,9 +29,11 @@ Curve = NDArray[np.float64]
 Runs = dict[tuple[str, str, int], dict[str, Curve]]  # by set, method and seed: the columns of a run
 
 
-def write_summary(protocol: Protocol, units: Iterable[Unit], folder: Path, result: Path, table: Path) -> str:
+def write_summary(
+    protocol: Protocol, units: Iterable[Unit], folder: Path, result: Path, table: Path, command: str
+) -> str:
     """Write the result file and the table of what is there; the table."""
-    document = summary(protocol, units, folder)
+    document = summary(protocol, units, folder, command)
     if not document["models"]:
         raise ValueError(f"--folder: no unit is in {folder}; run some first")
     write_text(result, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
@@ -40,7 +42,7 @@ def write_summary(protocol: Protocol, units: Iterable[Unit], folder: Path, resul
     return text
 
 
-def summary(protocol: Protocol, units: Iterable[Unit], folder: Path) -> dict[str, Any]:
+def summary(protocol: Protocol, units: Iterable[Unit], folder: Path, command: str) -> dict[str, Any]:
     """What the units in a folder come to, as plain values."""
     found: dict[str, Runs] = {}
     made: list[dict[str, str]] = []
@@ -58,9 +60,10 @@ def summary(protocol: Protocol, units: Iterable[Unit], folder: Path) -> dict[str
             found.setdefault(unit.model, {})[unit.data, unit.method, unit.seed] = columns
     return {
         "about": "labels-saved: accuracy by number of labels, each method against others by pairs of runs, in points",
-        "command": "python benchmarks/labels-saved run; python benchmarks/labels-saved summary",
+        "command": command,
         "protocol": {"terms": vars(protocol.terms), "seeds": protocol.seeds, "judged": vars(protocol.judged)},
-        "versions": made,
+        "versions": made[-1] if made else {},
+        **({"also_made_with": made[:-1]} if len(made) > 1 else {}),
         "models": {
             model: {"settings": protocol.settings(model), **of_model(runs, protocol)} for model, runs in found.items()
         },
@@ -119,8 +122,8 @@ def as_table(document: Mapping[str, Any]) -> str:
     ]
     for model, found in document["models"].items():
         fewest, most = found["seeds"].values()
-        seeds = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        parts.append(f"## {model}: {len(found['sets'])} sets, {seeds} seeds\n")
+        seeds = f"{fewest} to {most} seeds" if fewest < most else f"{most} seed{'s' if most > 1 else ''}"
+        parts.append(f"## {model}: {len(found['sets'])} sets, {seeds}\n")
         heads = ["method", "area − random (over seeds; over sets)", "sets better / worse"]
         heads += [f"at {size}" for size in judged["at"]]
         heads += ["balanced", f"labels for random’s {judged['matched']}", "s per batch"]

@@ -124,7 +124,7 @@ def test_a_unit_that_fails_leaves_no_file_and_the_others_go_on(tiny, tmp_path):
 
 def test_the_summary_pairs_runs_and_the_table_is_written_from_it(made, tiny, tmp_path):
     result, table = tmp_path / "result.json", tmp_path / "table.md"
-    text = savings_table.write_summary(tiny, tiny.units(), made, result, table)
+    text = savings_table.write_summary(tiny, tiny.units(), made, result, table, "as asked")
     found = json.loads(result.read_text())
     assert table.read_text() == text == savings_table.as_table(found)
     forest = found["models"]["forest"]
