@@ -3,6 +3,7 @@
     fit(labelled, validation)           →  a model that has forgotten everything else
     believe(inputs)                     →  a belief, one row per input, from draws that are the same for every input
     believe_together(pool, targets)     →  two beliefs from the same draws, where one call for each has others
+    geometry(inputs)                    →  optional: how alike it treats them (natsel.beliefs.geometry.Geometry)
 
 A fit starts afresh: what was learnt in an earlier round must not decide which labels come next. `seed` decides all that
 is random in it, and `believe` is a pure function of what was fitted.

@@ -98,6 +98,10 @@ class WithTransforms:
         belief, split = self.believe(joined(pool_inputs, target_inputs), progress=progress), len(pool_inputs)
         return belief[:split].with_ids(np.arange(split)), belief[split:].with_ids(np.arange(len(target_inputs)))
 
+    def geometry(self, inputs: Rows) -> Belief:
+        """That of the inner model."""
+        return self._adapter.geometry(inputs)[0]
+
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels the inner model expects."""
         self._fitted()

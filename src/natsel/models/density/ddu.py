@@ -32,6 +32,7 @@ from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Classes
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
+from natsel.models.own_geometry import by_last_layer
 from natsel.models.protocol import Model, Progress
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
@@ -62,6 +63,7 @@ class DDU:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: self._fitted()[:1])
     _form = InputForm()
     regression = False
 

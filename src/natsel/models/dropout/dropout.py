@@ -42,6 +42,7 @@ from natsel.models.networks.training import (
     only_module,
     trained_module,
 )
+from natsel.models.own_geometry import by_last_layer
 from natsel.models.protocol import Progress
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
@@ -66,6 +67,7 @@ class Dropout:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [self._fitted()])
     _form = InputForm()
 
     def __init__(

@@ -38,6 +38,7 @@ from sklearn.utils import get_tags
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.beliefs.geometry import Geometry
 from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.data.frames import FrameRows, by_position
@@ -56,6 +57,7 @@ from natsel.models.estimators.committee import (
 from natsel.models.estimators.renumbered import Renumbered
 from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemble, has_stages, virtual_ensemble
 from natsel.models.fingerprints import fingerprint
+from natsel.models.own_geometry import input_geometry, unsure_of
 from natsel.models.protocol import Progress
 from natsel.models.rows import numbers_of, place_and_spread, reads_numbers, rows_as_given
 from natsel.options import Rows
@@ -197,6 +199,14 @@ class Sklearn:
             takes = "progress" in inspect.signature(self.believe).parameters  # a class that derives may not
             return self.believe(inputs, **({"progress": progress} if takes else {}))
         return self._predicted(replace(committee, members=committee.members[-1:]), inputs, progress)
+
+    def geometry(self, inputs: Rows) -> Geometry:
+        """By the leaves of trees; of other estimators, and where no tree has split yet, by inputs as they see them."""
+        committee, rows = self._fitted_committee(), by_position(inputs)
+        leaves_N_T, seen_N = committee.leaves_or_rows(self._as_fitted(rows))
+        if leaves_N_T is None or (leaves_N_T == leaves_N_T[:1]).all():
+            return input_geometry(self.predictive, rows, seen_N)
+        return Geometry.of_leaves(leaves_N_T, unsure_of(self.predictive, rows), draws_id=self._draws_id)
 
     def _fitted_committee(self) -> Committee:
         if self._committee is None:

@@ -70,6 +70,10 @@ class ModelOnFeatures(ABC):
         both = (self.features(self._form.read(one), progress=progress) for one in (pool_inputs, target_inputs))
         return head.believe_both(*both, progress=progress)
 
+    def geometry(self, inputs: Rows) -> Belief:
+        """How alike the head treats the features of inputs."""
+        return self._head_after_fit().geometry(self.features(self._form.read(inputs)))[0]
+
     @property
     def consistent_draws(self) -> bool:
         """Whether the head's are, which is known after a fit: it makes the head."""

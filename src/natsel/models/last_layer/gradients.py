@@ -33,6 +33,7 @@ from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_train
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
+from natsel.models.own_geometry import by_last_layer
 from natsel.models.protocol import Progress
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
@@ -59,6 +60,7 @@ class Gradients:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [self._fitted()])
     _form = InputForm()
 
     def __init__(

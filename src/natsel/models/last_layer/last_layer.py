@@ -28,6 +28,7 @@ from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_trained, outputs_with_likelihood
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
+from natsel.models.own_geometry import by_last_layer
 from natsel.models.protocol import Model, Progress
 from natsel.models.rows import reads_numbers, rows_of
 from natsel.options import Rows
@@ -54,6 +55,7 @@ class LastLayer:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [self.module] if self._fitted() and self.module else [])
     _form = InputForm()
 
     def __init__(

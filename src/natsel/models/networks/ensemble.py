@@ -44,6 +44,7 @@ from natsel.models.networks.training import (
     trained_module,
     trained_outputs,
 )
+from natsel.models.own_geometry import by_last_layer
 from natsel.models.protocol import Progress
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
@@ -67,6 +68,7 @@ class Ensemble:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: self._fitted())
     _form = InputForm()
 
     def __init__(

@@ -108,6 +108,9 @@ class GaussianProcess(JointProcess):
         self._fit_id = (fingerprint(self, self._posterior.process.kernel_, seed, rows_N, labels_N),)
         return self
 
+    def _prior(self, rows_N_D: Array) -> Covariance:
+        return self._posterior.prior(self._posterior.prepare(rows_N_D))
+
     def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input: a Gaussian, or the estimator's own class probabilities."""
         rows_N = self._rows(inputs)
@@ -191,10 +194,11 @@ class _Posterior(ABC):
             else torch.empty(0, 0)
         )
 
-        def prior(i: Tensor, j: Tensor) -> Tensor:
-            return torch.from_numpy(self.kernel(inputs_N[i.numpy()], inputs_N[j.numpy()]))
+        return posterior_covariance(self.prior(inputs_N), taken_n_N, self.scale)
 
-        return posterior_covariance(prior, taken_n_N, self.scale)
+    def prior(self, inputs_N: Array) -> Covariance:
+        """Blocks of the prior covariance of these inputs."""
+        return lambda i, j: torch.from_numpy(self.kernel(inputs_N[i.numpy()], inputs_N[j.numpy()]))
 
     def _training(self) -> Array:
         inputs: Array = self.process.X_train_

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs.geometry import Geometry
 from natsel.data.examples import InputForm
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
@@ -36,8 +37,8 @@ ROUNDING = 1e-13
 _BLOCK, _CANDIDATES, _WORTH = 64, 256, 0.2
 
 
-def pivoted_cholesky(variance_N: Tensor, covariance: Covariance, tolerance: float) -> Tensor:
-    """Features Φ_N_D with Φ Φᵀ = covariance, up to `tolerance` in every variance.
+def pivoted_cholesky(variance_N: Tensor, covariance: Covariance, tolerance: float, most: int | None = None) -> Tensor:
+    """Features Φ_N_D with Φ Φᵀ = covariance, up to `tolerance` in every variance; not many more than `most` of them.
 
     `covariance(rows, columns)` is a block of the matrix, at two vectors of positions. Pivots are taken a block at a
     time, so that the work is in matrix products; in a block each is worth a fifth of the best at least.
@@ -53,7 +54,7 @@ def pivoted_cholesky(variance_N: Tensor, covariance: Covariance, tolerance: floa
     everything, left_N = torch.arange(count), variance_N.clone()
     tolerance = max(tolerance, ROUNDING * float(variance_N.max()))
     rows_D_N = variance_N.new_empty(min(count, 4 * _BLOCK), count)
-    while rank < count and float(left_N.max()) > tolerance:
+    while rank < min(count, most or count) and float(left_N.max()) > tolerance:
         (open_o,) = (left_N > max(tolerance, _WORTH * float(left_N.max()))).nonzero(as_tuple=True)
         near_c = open_o[:: -(-len(open_o) // _CANDIDATES)]  # from all over, not the neighbours of the worst
         seen_D_c = rows_D_N[:rank, near_c]
@@ -147,6 +148,22 @@ class JointProcess(ABC):
         pool_N_D, targets_M_D = self._rows(pool_inputs), self._rows(target_inputs)
         both, split = self._joint_belief(np.concatenate([pool_N_D, targets_M_D])), len(pool_N_D)
         return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M_D)))
+
+    @abstractmethod
+    def _prior(self, rows_N_D: Array) -> Covariance:
+        """Blocks of the prior covariance under the fitted kernel."""
+
+    def geometry(self, inputs: Rows) -> Geometry:
+        """How alike points are before any label: prior correlation, in features of these inputs alone."""
+        from natsel.models.own_geometry import TOLERANCE, unsure_of  # here: it imports this
+
+        rows_N_D = self._rows(inputs)
+        prior = self._prior(rows_N_D)
+        variance_N = torch.cat([prior(some, some).diagonal() for some in torch.arange(len(rows_N_D)).split(256)])
+        scale_N = variance_N.clamp_min(torch.finfo(variance_N.dtype).tiny).rsqrt()
+        correlation = lambda i, j: prior(i, j) * scale_N[i, None] * scale_N[j]  # noqa: E731
+        features_N_D = pivoted_cholesky(torch.ones_like(scale_N), correlation, TOLERANCE, most=1_000)
+        return Geometry(features_N_D, unsure_of(self.predictive, inputs), draws_id=self._draws_id(rows_N_D))
 
     def _rows(self, inputs: Any) -> Array:
         if self._fit_id is None:

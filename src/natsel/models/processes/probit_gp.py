@@ -21,7 +21,7 @@ from natsel.beliefs import CategoricalSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.information.gaussian_predictive import probit_bald
 from natsel.memory import chunked
-from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky, posterior_covariance
+from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, rows_of
 from natsel.options import Rows
 
@@ -80,10 +80,14 @@ class ProbitGP(JointProcess):
         self._fit_id = (self.variance, self.length, self.draws, seed, rows_N, labels_N.astype(np.int64))
         return self
 
+    def _prior(self, rows_N_D: Array) -> Covariance:
+        rows_N = torch.from_numpy(rows_N_D)
+        return lambda i, j: self._kernel(rows_N[i], rows_N[j])
+
     def _joint_belief(self, rows_N_D: Array) -> CategoricalSamples:
         rows_N = torch.from_numpy(rows_N_D)
         mean_N, variance_N = self._moments(rows_N)
-        covariance = posterior_covariance(lambda i, j: self._kernel(rows_N[i], rows_N[j]), self._taken(rows_N))
+        covariance = posterior_covariance(self._prior(rows_N_D), self._taken(rows_N))
         features_N_D = pivoted_cholesky(variance_N, covariance, _TOLERANCE * self.variance)
         return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, self._draws_id(rows_N_D))
 

@@ -1,0 +1,138 @@
+"""How alike a model treats points, for models of every kind: features of length 1, read with `natsel.beliefs.Geometry`.
+
+    trees                 the leaf of each tree                     k = the share of trees with both points in one leaf
+    networks              what the last layer is called with, in evaluation mode; of an ensemble the mean over members
+    Gaussian processes    prior correlation under the fitted kernel
+    all others            k = exp(−d²/median d²) of inputs as the estimator sees them, standardised (0 and 1 stay)
+
+Pool, labelled points and targets are asked about in one call (`ModelAdapter.geometry`): medians and roots are those of
+all of them. Of more than `EXACT` points the last has random Fourier features.
+docs/own-geometry.md; Breiman 2001; Rahimi & Recht 2007.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from natsel.beliefs import Belief, ClassProbabilities, seen_as
+from natsel.beliefs.geometry import Geometry, unsureness
+from natsel.data.frames import Column, FrameRows, by_position
+from natsel.memory import chunked
+from natsel.models.density.layer_features import features_and_logits
+from natsel.models.fingerprints import fingerprint, weights_fingerprint
+from natsel.models.processes.joint_features import pivoted_cholesky
+from natsel.models.rows import Array, rows_as_given
+
+EXACT, FEATURES = 2_000, 1_024  # of inputs: the most points with exact features, and how many features more points have
+TOLERANCE = 1e-4  # what features may leave out of a variance of 1: far below the noise
+_CPU = torch.device("cpu")
+
+Predictive = Callable[[Any], Belief]
+
+
+def unsure_of(predictive: Predictive, inputs: Any) -> Tensor:
+    """How unsure a model is of each input, a part of them at a time; 1 where its belief predicts no labels.
+
+    >>> unsure_of(ClassProbabilities.from_probs, np.array([[0.5, 0.5], [0.75, 0.25]])).tolist()
+    [1.0, 0.5]
+    """
+    one = predictive(inputs[:1])
+    classes = seen_as(one, ClassProbabilities) is not None
+    read: Callable[[Belief], Tensor] = unsureness if classes else lambda belief: belief.std.square()
+    try:
+        read(one)
+    except ValueError:
+        return torch.ones(len(inputs), dtype=torch.float64)
+    bytes_each = 4 * sum(getattr(one, name).nbytes for name in one.points)
+    unsure_N = chunked(lambda part: read(predictive(inputs[part])).cpu(), len(inputs), bytes_each, _CPU, at_least=4096)
+    return unsure_N if classes else unsure_N / unsure_N.mean()
+
+
+def by_last_layer(modules_of: Callable[[Any], Sequence[nn.Module]]) -> Callable[[Any, Any], Geometry]:
+    """The `geometry` of a model of networks: inputs where one does not end with a linear layer."""
+
+    def geometry(self: Any, inputs: Any) -> Geometry:
+        """How alike the model treats inputs: by what its last layer sees (DDU: the features it looks at)."""
+        modules, inputs = modules_of(self), self._form.read(inputs)
+        predictive, layer = getattr(self, "predictive", self.believe), getattr(self, "features", None)
+        try:
+            seen = [features_and_logits(one, inputs, layer, self.device)[0].float().cpu() for one in modules]
+        except ValueError:
+            seen = []
+        if not seen:
+            return input_geometry(predictive, inputs)
+        features_N_D = torch.cat([nn.functional.normalize(part) for part in seen], 1)
+        draws_id = f"last layer:{weights_fingerprint(*modules)}"
+        return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
+
+    return geometry
+
+
+def input_geometry(predictive: Predictive, inputs: Any, seen: Any = None) -> Geometry:
+    """How alike inputs are themselves; `seen`: as the estimator sees them, where that is something else.
+
+    >>> belief = lambda rows: ClassProbabilities.from_probs([[0.5, 0.5]] * len(rows))
+    >>> found = input_geometry(belief, [[0.0], [1.0], [9.0]])
+    >>> (found.places_N_D @ found.places_N_D.T).round(decimals=2)[0].tolist()
+    [1.0, 0.98, 0.28]
+    """
+    from sklearn.metrics import euclidean_distances  # here, as it takes a second
+
+    rows_N_D = standardised(inputs if seen is None else seen)
+    (count, columns), rng = rows_N_D.shape, np.random.default_rng(0)
+    some = rows_N_D[np.sort(rng.choice(count, min(count, 1_000), replace=False))]
+    apart = euclidean_distances(some, squared=True)[np.triu_indices(some.shape[0], 1)]
+    width = float(np.median(apart) or apart.mean() or 1.0) if len(apart) else 1.0  # 0 where most are copies
+    if count <= EXACT:
+        kernel_N_N = torch.from_numpy(np.exp(-euclidean_distances(rows_N_D, squared=True) / width)).double()
+        ones_N = kernel_N_N.new_ones(count)
+        features_N_D = pivoted_cholesky(ones_N, lambda i, j: kernel_N_N[i][:, j], TOLERANCE)
+    else:
+        weights_D_F = rng.normal(scale=(2 / width) ** 0.5, size=(columns, FEATURES // 2)).astype(np.float32)
+        phases = lambda part: torch.from_numpy(rows_N_D[part] @ weights_D_F)  # noqa: E731
+        waves = lambda part: torch.cat([phases(part).cos(), phases(part).sin()], 1)  # noqa: E731
+        features_N_D = chunked(waves, count, 12 * FEATURES, _CPU)
+    held = rows_N_D.data if scipy.sparse.issparse(rows_N_D) else rows_N_D
+    return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=f"inputs:{fingerprint(held)}")
+
+
+def standardised(inputs: Any) -> Any:
+    """Inputs as rows of numbers of mean 0 and deviation 1: what is missing becomes the mean; columns of 0 and 1 stay,
+    and so do sparse rows. Texts and categories of a table become a column for each of the most frequent.
+
+    >>> standardised([[1.0, 0.0], [3.0, 1.0]]).tolist()
+    [[-1.0, 0.0], [1.0, 1.0]]
+    """
+    if scipy.sparse.issparse(inputs):
+        return inputs.tocsr().astype(np.float32)
+    rows = by_position(inputs)
+    array = np.zeros(0, dtype=object) if isinstance(rows, FrameRows) else rows_as_given(rows)
+    if array.dtype.kind in "OUS":
+        if array.ndim != 2 and not isinstance(rows, FrameRows):
+            raise ValueError(
+                "inputs: found texts, of which nothing says how alike they are; give the model a method"
+                " geometry(inputs), or use natsel.models.TextModel()"
+            )
+        columns = rows.columns() if array.ndim != 2 else [Column("text", one, np.equal(one, None)) for one in array.T]
+        array = np.concatenate([_numbers_in(column) for column in columns], 1)
+    rows_N_D = array.astype(np.float32)  # a copy
+    for column_N in rows_N_D.T:  # one at a time: no second table
+        known = column_N[np.isfinite(column_N)].astype(np.float64)
+        place, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
+        column_N[~np.isfinite(column_N)] = place
+        if not ((known == 0) | (known == 1)).all():
+            column_N[:] = (column_N - place) / (spread or 1.0)
+    return rows_N_D
+
+
+def _numbers_in(column: Column) -> Array:
+    """A column of a table as columns of numbers, NaN where one is missing."""
+    if column.kind not in ("text", "category"):
+        values_N = column.values.astype(np.int64) if column.values.dtype.kind in "mM" else column.values
+        return np.where(column.gaps_N, np.nan, values_N)[:, None]
+    _, code_N, counts = np.unique(column.objects().astype(str), return_inverse=True, return_counts=True)
+    return code_N[:, None] == np.argsort(-counts, kind="stable")[:50]  # type: ignore[no-any-return]
