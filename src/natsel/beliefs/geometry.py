@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,7 +38,7 @@ class Geometry(Belief):
     `of_leaves` makes one of trees. `noise` is the variance of a label about what it teaches, where k(x, x) is 1.
 
     >>> geometry = Geometry([[2.0, 0.0], [3.0, 4.0]], [0.1, 0.9])
-    >>> geometry.alike(geometry)(slice(None)).round(decimals=6).tolist()
+    >>> geometry.kernel()(geometry).round(decimals=6).tolist()
     [[1.0, 0.6], [0.6, 1.0]]
     """
 
@@ -104,9 +105,8 @@ class Geometry(Belief):
             draws_id: names the fitted model.
             ids: the user's ids of the points.
 
-        >>> geometry = Geometry.of_leaves([[0, 3], [0, 1]])
-        >>> geometry.alike(geometry)(slice(None)).tolist()
-        [[1.0, 0.5], [0.5, 1.0]]
+        >>> Geometry.of_leaves([[0, 3], [0, 1]]).n_leaves
+        (1, 4)
         """
         return cls(leaves_N_T, unsure_N, "leaves", n_leaves, noise, draws_id, ids)
 
@@ -151,36 +151,47 @@ class Geometry(Belief):
         """The number of columns of `features`."""
         return sum(self.n_leaves) or self.places_N_D.shape[1]
 
-    def alike(self, others: "Geometry") -> Callable[[Tensor | slice], Tensor]:
-        """A function from some positions to k of these with all the others, [n, M] in float64.
+    def own(self) -> Tensor:
+        """k of every point with itself, N values: 1, or 0 for features without length."""
+        if self.kind == "leaves":
+            return torch.ones(len(self), dtype=torch.float64, device=self.device)
+        work = lambda part: self.places_N_D[part].double().square().sum(1)  # noqa: E731
+        return chunked(work, len(self), 16 * self.width, self.device)
 
-        >>> Geometry.of_leaves([[0, 3], [0, 1]]).alike(Geometry.of_leaves([[0, 3]]))(slice(1, 2)).tolist()
-        [[0.5]]
+    def joined(self, others: "Geometry") -> "Geometry":
+        """These points and others of the same geometry, numbered anew."""
+        both = {name: torch.cat([getattr(part, name) for part in (self, others)]) for name in self.points}
+        return self._trusted(ids=np.arange(len(self) + len(others)), **both)
+
+    def kernel(self) -> Callable[["Geometry"], Tensor]:
+        """A function from other points to k of these with the points here: [others, N] in float64.
+
+        >>> geometry = Geometry.of_leaves([[0, 3], [0, 1], [1, 1]])
+        >>> geometry.kernel()(geometry[:2]).tolist()
+        [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5]]
         """
-        others = others.to(self.device)
         if self.kind == "features":
-            others_D_M = others.places_N_D.double().T
-            return lambda some: self.places_N_D[some].double() @ others_D_M
-        trees, count = self.places_N_D.shape[1], len(others)
-        tables = []
+            places_D_N = self.places_N_D.double().T
+            return lambda others: others.places_N_D.double() @ places_D_N
+        count, tables = len(self), []
         for start in range(0, count, _COLUMNS):
             # Row 0 is of all leaves that none of these points falls into.
-            columns_m_T = others._columns(slice(start, start + _COLUMNS)).long()
-            used = columns_m_T.unique()
-            row_D = torch.zeros(max(self.width, others.width), dtype=torch.int32, device=self.device)
+            columns_n_T = self._columns(slice(start, start + _COLUMNS)).long()
+            used = torch.unique(columns_n_T)
+            row_D = torch.zeros(self.width, dtype=torch.int32, device=self.device)
             row_D[used] = torch.arange(1, len(used) + 1, dtype=torch.int32, device=self.device)
-            table = torch.zeros(len(used) + 1, len(columns_m_T), device=self.device)
-            table[row_D[columns_m_T].long(), torch.arange(len(columns_m_T), device=self.device)[:, None]] = 1.0
+            table = torch.zeros(len(used) + 1, len(columns_n_T), device=self.device)
+            table[row_D[columns_n_T].long(), torch.arange(len(columns_n_T), device=self.device)[:, None]] = 1.0
             tables.append((row_D, table))
 
-        def shares(some: Tensor | slice) -> Tensor:
-            columns_n_T = self._columns(some)
-            share_n_M = torch.empty(len(columns_n_T), count, dtype=torch.float64, device=self.device)
+        def shares(others: Geometry) -> Tensor:
+            columns_n_T = others._columns(slice(None))
+            share_n_N = torch.empty(len(others), count, dtype=torch.float64, device=self.device)
             for number, (row_D, table) in enumerate(tables):
                 rows_n_T = row_D.index_select(0, columns_n_T.flatten()).view_as(columns_n_T)
                 part = slice(number * _COLUMNS, (number + 1) * _COLUMNS)
-                share_n_M[:, part] = torch.nn.functional.embedding_bag(rows_n_T, table, mode="sum")
-            return share_n_M.div_(trees)
+                share_n_N[:, part] = torch.nn.functional.embedding_bag(rows_n_T, table, mode="sum")
+            return share_n_N.div_(len(self.n_leaves))
 
         return shares
 
@@ -207,11 +218,12 @@ class Geometry(Belief):
         [1.0, 2.0]
         """
         if self.kind == "features":
-            return self.places_N_D.double().T @ share_N
+            found_D: Tensor = self.places_N_D.double().T @ share_N
+            return found_D
         trees = len(self.n_leaves)
         found_D = torch.zeros(self.width, dtype=torch.float64, device=self.device)
         found_D.index_add_(0, self._columns(slice(None)).flatten(), share_N.repeat_interleave(trees))
-        return found_D * trees**-0.5
+        return found_D.mul_(trees**-0.5)
 
     def _columns(self, some: Tensor | slice) -> Tensor:
         """The column of `features` of each leaf that some points fall into."""
