@@ -59,8 +59,8 @@ class _OverTargets(TakingState):
         if not self.sure:
             return ()
         return (
-            "nothing unsure: the model is sure of every target, as where all labels so far are of one class; all of them"
-            " count alike",
+            "nothing unsure: the model is sure of every target, as where all labels so far are of one class; all count"
+            " alike",
         )
 
     @property
