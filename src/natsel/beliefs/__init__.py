@@ -13,6 +13,7 @@ from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
 from natsel.beliefs.feature_density import FeatureDensity
 from natsel.beliefs.fisher import FisherBelief, FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
+from natsel.beliefs.geometry import Geometry
 from natsel.beliefs.independent_samples import IndependentSamples
 from natsel.beliefs.targets import Targets
 from natsel.beliefs.two_models import TwoModels
@@ -38,6 +39,7 @@ __all__ = [
     "GaussianFeatures",
     "GaussianPotentialOutcomes",
     "GaussianSamples",
+    "Geometry",
     "IndependentSamples",
     "NoSurvivingDraw",
     "PotentialOutcomes",
