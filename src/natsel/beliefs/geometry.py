@@ -12,7 +12,7 @@ docs/theory/weight-space.md, 11; Breiman 2001 (proximities of a forest).
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -49,6 +49,7 @@ class Geometry(Belief):
     noise: float = 0.1
     draws_id: str | None = None
     ids: IdArray = None  # type: ignore[assignment]
+    warnings: tuple[str, ...] = field(default=(), init=False, repr=False)
 
     points: ClassVar[tuple[str, ...]] = ("places_N_D", "unsure_N")
     named: ClassVar[tuple[str, ...]] = ("kind",)

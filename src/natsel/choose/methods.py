@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from natsel.beliefs import Belief
 from natsel.beliefs.base import kinds
+from natsel.beliefs.geometry import Geometry
 from natsel.capabilities import Capability, Search
 from natsel.objectives import (
     EIG,
@@ -128,6 +129,15 @@ class Method:
         <Argument.TARGETS: 2>
         """
         return needs_everywhere(self.objective)
+
+    @property
+    def reads_geometry(self) -> bool:
+        """Whether it is read from how alike a model treats points, and from nothing that a model believes of each.
+
+        >>> METHODS["reach"].reads_geometry, METHODS["lcmd"].reads_geometry
+        (True, False)
+        """
+        return all(issubclass(kind, Geometry) for kind in self.beliefs)
 
     @property
     def beliefs(self) -> tuple[type[Belief], ...]:

@@ -204,8 +204,14 @@ class Sklearn:
         """By the leaves of trees; of other estimators, and where no tree has split yet, by inputs as they see them."""
         committee, rows = self._fitted_committee(), by_position(inputs)
         leaves_N_T, seen_N = committee.leaves_or_rows(self._as_fitted(rows))
+        constant = isinstance(committee.members[0], DummyClassifier)  # of the only class so far
+        if constant and isinstance(self.estimator, Pipeline) and len(self.estimator) > 1:
+            seen_N = self.seeded(0)[:-1].fit_transform(seen_N)
         if leaves_N_T is None or (leaves_N_T == leaves_N_T[:1]).all():
-            return input_geometry(self.predictive, rows, seen_N)
+            found = input_geometry(self.predictive, rows, seen_N)
+            if leaves_N_T is not None or constant:
+                found._set(warnings=("nothing learnt yet that tells points apart: they are compared by their inputs",))
+            return found
         return Geometry.of_leaves(leaves_N_T, unsure_of(self.predictive, rows), draws_id=self._draws_id)
 
     def _fitted_committee(self) -> Committee:
