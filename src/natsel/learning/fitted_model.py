@@ -124,7 +124,7 @@ class FittedModel:
             return self._adapter.believe_both(*map(self._form.read, (inputs, targets)), progress=bar)
 
     def geometry(self, *parts: Any) -> list[Geometry]:
-        """How alike the model treats points, and how unsure it is of each: one geometry, cut into those of the parts."""
+        """How alike the model treats points: one geometry of all parts, cut into theirs."""
         with self.bar("believe"):
             return self._adapter.geometry(*map(self._form.read, parts))
 

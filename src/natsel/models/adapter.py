@@ -92,20 +92,19 @@ class ModelAdapter:
         return believe_both(self.model, inputs, targets, progress=progress if self._takes[name].progress else None)
 
     def geometry(self, *parts: Rows) -> list[Geometry]:
-        """How alike the model treats inputs, and how unsure it is of each: by its own `geometry` where it has one. One
+        """How alike the model treats inputs, by its own `geometry` where it has one; and how unsure it is of each. One
         geometry of all parts, such as pool, labelled points and targets, cut into theirs.
         """
-        inputs, own = (joined(*parts) if len(parts) > 1 else parts[0]), getattr(self.model, "geometry", None)
-        if own is None:
-            from natsel.models.own_geometry import input_geometry  # here: it imports models
+        from natsel.models.own_geometry import input_geometry  # here: it imports models
 
-            own = partial(input_geometry, self.predictive)
-        whole, ends = own(inputs), np.cumsum([0, *map(len, parts)]).tolist()
+        inputs = joined(*parts) if len(parts) > 1 else parts[0]
+        whole = getattr(self.model, "geometry", partial(input_geometry, self.predictive))(inputs)
         if not isinstance(whole, Geometry) or len(whole) != len(inputs):
             raise ValueError(
                 f"model: geometry gave {len(whole)} rows of {type(whole).__name__} for {len(inputs)} inputs; return"
-                " natsel.beliefs.geometry.Geometry(features, unsure) with a row for each, in order"
+                " natsel.beliefs.Geometry(features, unsure) with a row for each, in order"
             )
+        ends = np.cumsum([0, *map(len, parts)]).tolist()
         return [whole[start:end].with_ids(np.arange(end - start)) for start, end in pairwise(ends)]
 
     def copy(self) -> Self:

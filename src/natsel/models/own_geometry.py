@@ -101,32 +101,28 @@ def input_geometry(predictive: Predictive, inputs: Any, seen: Any = None) -> Geo
 
 
 def standardised(inputs: Any) -> Any:
-    """Inputs as rows of numbers of mean 0 and deviation 1: what is missing becomes the mean; columns of 0 and 1 stay,
-    and so do sparse rows. Texts and categories of a table become a column for each of the most frequent.
+    """Inputs as rows of numbers of mean 0 and deviation 1, which columns of 0 and 1 keep; what is missing becomes the
+    mean, and sparse rows stay. Texts and categories of a table become a column for each of the most frequent.
 
     >>> standardised([[1.0, 0.0], [3.0, 1.0]]).tolist()
-    [[-1.0, 0.0], [1.0, 1.0]]
+    [[-1.0, -0.5], [1.0, 0.5]]
     """
     if scipy.sparse.issparse(inputs):
         return inputs.tocsr().astype(np.float32)
     rows = by_position(inputs)
-    array = np.zeros(0, dtype=object) if isinstance(rows, FrameRows) else rows_as_given(rows)
+    array: Array = np.zeros(0, dtype=object) if isinstance(rows, FrameRows) else rows_as_given(rows)
     if array.dtype.kind in "OUS":
         if array.ndim != 2 and not isinstance(rows, FrameRows):
             raise ValueError(
                 "inputs: found texts, of which nothing says how alike they are; give the model a method"
                 " geometry(inputs), or use natsel.models.TextModel()"
             )
-        columns = rows.columns() if array.ndim != 2 else [Column("text", one, np.equal(one, None)) for one in array.T]
+        columns = rows.columns() if array.ndim != 2 else (Column("text", one, one != one) for one in array.T)
         array = np.concatenate([_numbers_in(column) for column in columns], 1)
-    rows_N_D = array.astype(np.float32)  # a copy
-    for column_N in rows_N_D.T:  # one at a time: no second table
-        known = column_N[np.isfinite(column_N)].astype(np.float64)
-        place, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
-        column_N[~np.isfinite(column_N)] = place
-        if not ((known == 0) | (known == 1)).all():
-            column_N[:] = (column_N - place) / (spread or 1.0)
-    return rows_N_D
+    known = np.ma.masked_invalid(array.astype(np.float32))
+    spread_D = known.std(0, dtype=np.float64).filled(1.0)
+    spread_D[(spread_D == 0) | ((known == 0) | (known == 1)).all(0).filled(True)] = 1.0
+    return ((known - known.mean(0, dtype=np.float64)) / spread_D).filled(0.0).astype(np.float32)
 
 
 def _numbers_in(column: Column) -> Array:

@@ -10,11 +10,13 @@ is random in it, and `believe` is a pure function of what was fitted.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from natsel.beliefs import Belief
 from natsel.data.examples import Examples
 from natsel.options import Rows
+
+Part = TypeVar("Part")
 
 Progress = Callable[[int, int], None]
 """Called with (done, total) now and then by anything that may take longer than two seconds."""
@@ -41,6 +43,17 @@ class Together(Protocol):
     """
 
     def believe_together(self, pool_inputs: Rows, target_inputs: Rows) -> tuple[Belief, Belief]: ...
+
+
+def learnt(part: Part | None) -> Part:
+    """What a fit left behind; refused before the first.
+
+    >>> learnt(3)
+    3
+    """
+    if part is None:
+        raise ValueError("model: it has learnt nothing yet; fit the model first")
+    return part
 
 
 def checked_belief(belief: Any, inputs: Any, name: str = "inputs") -> Belief:

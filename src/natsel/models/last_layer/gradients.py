@@ -34,7 +34,7 @@ from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.own_geometry import by_last_layer
-from natsel.models.protocol import Progress
+from natsel.models.protocol import Progress, learnt
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -60,7 +60,7 @@ class Gradients:
 
     consistent_draws = True
     check_inputs = reads_numbers
-    geometry = by_last_layer(lambda self: [self._fitted()])
+    geometry = by_last_layer(lambda self: [learnt(self.module)])
     _form = InputForm()
 
     def __init__(
@@ -140,7 +140,7 @@ class Gradients:
 
     def believe(self, inputs: Rows, labels: Any = None, *, progress: Progress | None = None) -> FisherRows:
         """Rows of gradients at inputs, with the precision of the weights; `labels` are the inputs' own, for "true"."""
-        module = self._fitted()
+        module = learnt(self.module)
         if (labels is None) == (self.labels == "true"):
             found = "none" if labels is None else f"some for gradients under {self.labels} ones"
             raise ValueError(
@@ -154,7 +154,7 @@ class Gradients:
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
-        module, inputs = self._fitted(), self._form.read(inputs)
+        module, inputs = learnt(self.module), self._form.read(inputs)
         return self._outputs.belief(predict([module], inputs, self.device, progress), self._name)
 
     def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Examples | Any, seed: int) -> Self:
@@ -202,8 +202,3 @@ class Gradients:
         ones_N_1 = outputs_N_C.new_ones(len(outputs_N_C), 1)
         under = FisherFactors.categorical(ones_N_1, outputs_N_C).labelled(labels, derive(self._seed, "labels"))
         return under.outputs_N_C, "row"
-
-    def _fitted(self) -> nn.Module:
-        if self.module is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self.module

@@ -29,7 +29,7 @@ from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_train
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
 from natsel.models.own_geometry import by_last_layer
-from natsel.models.protocol import Model, Progress
+from natsel.models.protocol import Model, Progress, learnt
 from natsel.models.rows import reads_numbers, rows_of
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -55,7 +55,7 @@ class LastLayer:
 
     consistent_draws = True
     check_inputs = reads_numbers
-    geometry = by_last_layer(lambda self: [self.module] if self._fitted() and self.module else [])
+    geometry = by_last_layer(lambda self: [self.module] if learnt(self._readout) and self.module else [])
     _form = InputForm()
 
     def __init__(
@@ -169,7 +169,7 @@ class LastLayer:
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> FisherFactors:
         """What the last layer sees and says of inputs, with the precision of its weights."""
-        readout = self._fitted()
+        readout = learnt(self._readout)
         features_N_D = readout.features(self._form.read(inputs), progress)
         outputs_N_C = curvature_of(readout, self._outputs, features_N_D)
         belief = FisherFactors(features_N_D, outputs_N_C, self._outputs.kind, self.precision, draws_id=self._name)
@@ -180,7 +180,7 @@ class LastLayer:
         """Predictions of draws of the last layer from its posterior, the same for all inputs and calls of one seed."""
         if count < 1:
             raise ValueError(f"count: expected a number of draws from 1 on, found {count}; 100 is usual")
-        readout = self._fitted()
+        readout = learnt(self._readout)
         outputs, width = readout.weight_C_D.shape
         steps_K_P = weight_draws(self.precision, outputs * width, count, derive(seed, "last layer"))
         weight_KC_D = (readout.weight_C_D.flatten() + steps_K_P).reshape(count * outputs, width)
@@ -188,10 +188,10 @@ class LastLayer:
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
-        return self._predict(self._fitted().weight_C_D, inputs, self._name, progress)
+        return self._predict(learnt(self._readout).weight_C_D, inputs, self._name, progress)
 
     def _predict(self, weight_KC_D: Tensor, inputs: Any, name: str, progress: Progress | None) -> Belief:
-        readout = self._fitted()
+        readout = learnt(self._readout)
         features_N_D, outputs = readout.features(self._form.read(inputs), progress), len(readout.weight_C_D)
 
         def work(part: slice) -> Tensor:
@@ -240,11 +240,6 @@ class LastLayer:
             )
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
         self._name = f"last-layer:{fingerprint(self.structure, self._outputs, readout.weight_C_D, *parts)}"
-
-    def _fitted(self) -> Readout:
-        if self._readout is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self._readout
 
 
 def last_layer_head(

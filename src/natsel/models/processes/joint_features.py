@@ -24,6 +24,7 @@ from natsel.beliefs.geometry import Geometry
 from natsel.data.examples import InputForm
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
+from natsel.models.protocol import learnt
 from natsel.models.rows import Array, reads_numbers, rows_of
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -37,8 +38,8 @@ ROUNDING = 1e-13
 _BLOCK, _CANDIDATES, _WORTH = 64, 256, 0.2
 
 
-def pivoted_cholesky(variance_N: Tensor, covariance: Covariance, tolerance: float, most: int | None = None) -> Tensor:
-    """Features Φ_N_D with Φ Φᵀ = covariance, up to `tolerance` in every variance; not many more than `most` of them.
+def pivoted_cholesky(variance_N: Tensor, covariance: Covariance, tolerance: float) -> Tensor:
+    """Features Φ_N_D with Φ Φᵀ = covariance, up to `tolerance` in every variance.
 
     `covariance(rows, columns)` is a block of the matrix, at two vectors of positions. Pivots are taken a block at a
     time, so that the work is in matrix products; in a block each is worth a fifth of the best at least.
@@ -54,7 +55,7 @@ def pivoted_cholesky(variance_N: Tensor, covariance: Covariance, tolerance: floa
     everything, left_N = torch.arange(count), variance_N.clone()
     tolerance = max(tolerance, ROUNDING * float(variance_N.max()))
     rows_D_N = variance_N.new_empty(min(count, 4 * _BLOCK), count)
-    while rank < min(count, most or count) and float(left_N.max()) > tolerance:
+    while rank < count and float(left_N.max()) > tolerance:
         (open_o,) = (left_N > max(tolerance, _WORTH * float(left_N.max()))).nonzero(as_tuple=True)
         near_c = open_o[:: -(-len(open_o) // _CANDIDATES)]  # from all over, not the neighbours of the worst
         seen_D_c = rows_D_N[:rank, near_c]
@@ -150,6 +151,9 @@ class JointProcess(ABC):
         return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M_D)))
 
     @abstractmethod
+    def predictive(self, inputs: Rows) -> Belief: ...
+
+    @abstractmethod
     def _prior(self, rows_N_D: Array) -> Covariance:
         """Blocks of the prior covariance under the fitted kernel."""
 
@@ -158,16 +162,14 @@ class JointProcess(ABC):
         from natsel.models.own_geometry import TOLERANCE, unsure_of  # here: it imports this
 
         rows_N_D = self._rows(inputs)
-        prior = self._prior(rows_N_D)
-        variance_N = torch.cat([prior(some, some).diagonal() for some in torch.arange(len(rows_N_D)).split(256)])
-        scale_N = variance_N.clamp_min(torch.finfo(variance_N.dtype).tiny).rsqrt()
+        prior, parts = self._prior(rows_N_D), torch.arange(len(rows_N_D)).tensor_split(-(-len(rows_N_D) // 256))
+        scale_N = torch.cat([prior(some, some).diagonal() for some in parts]).clamp_min(1e-300).rsqrt()
         correlation = lambda i, j: prior(i, j) * scale_N[i, None] * scale_N[j]  # noqa: E731
-        features_N_D = pivoted_cholesky(torch.ones_like(scale_N), correlation, TOLERANCE, most=1_000)
+        features_N_D = pivoted_cholesky(torch.ones_like(scale_N), correlation, TOLERANCE)
         return Geometry(features_N_D, unsure_of(self.predictive, inputs), draws_id=self._draws_id(rows_N_D))
 
     def _rows(self, inputs: Any) -> Array:
-        if self._fit_id is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
+        learnt(self._fit_id)
         return rows_of(self._form.read(inputs), self._columns)
 
     def _draws_id(self, rows_N_D: Array) -> str:
