@@ -19,7 +19,7 @@ from natsel.options import check_options
 
 
 @dataclass(frozen=True)
-class OverUnsure(Objective):
+class OverUnsure:
     """Options of both: `ground` targets are drawn to stand for all where there are more than twice as many.
 
     They are drawn by how unsure the model is of them, and weighed so that sums are right on average; None takes all.
@@ -32,7 +32,7 @@ class OverUnsure(Objective):
 
 
 @dataclass(frozen=True)
-class Reach(OverUnsure):
+class Reach(OverUnsure, Objective):
     """How much of the variance of unsure points goes once points are labelled.
 
     >>> Reach().facts.units
@@ -47,7 +47,7 @@ class Reach(OverUnsure):
 
 
 @dataclass(frozen=True)
-class UncertaintyHerding(OverUnsure):
+class UncertaintyHerding(OverUnsure, Objective):
     """How alike unsure points are to their most similar one in the set.
 
     >>> UncertaintyHerding(ground=None).facts.units
