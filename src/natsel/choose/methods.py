@@ -132,11 +132,7 @@ class Method:
 
     @property
     def reads_geometry(self) -> bool:
-        """Whether it is read from how alike a model treats points, and from nothing that a model believes of each.
-
-        >>> METHODS["reach"].reads_geometry, METHODS["lcmd"].reads_geometry
-        (True, False)
-        """
+        """Whether it is read from how alike a model treats points alone, as reach is."""
         return all(issubclass(kind, Geometry) for kind in self.beliefs)
 
     @property

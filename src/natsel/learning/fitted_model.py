@@ -125,8 +125,7 @@ class FittedModel:
 
     def geometry(self, *parts: Any) -> list[Geometry]:
         """How alike the model treats points: one geometry of all parts, cut into theirs."""
-        with self.bar("believe"):
-            return self._adapter.geometry(*map(self._form.read, parts))
+        return self._adapter.geometry(*map(self._form.read, parts))
 
     def fit_copy(self, examples: Examples, seed: int) -> Model:
         """A copy of the model, fitted to other examples; the model itself is left as it is."""

@@ -276,12 +276,7 @@ def targets_for(method: Method, targets: Any) -> TargetInputs | None:
 
 
 def geometries(
-    geometry: Callable[..., list[Geometry]],
-    pool: Pool,
-    ids: Array,
-    labelled: Examples | None,
-    source: TargetInputs | None,
-    seed: int,
+    geometry: Callable[..., Any], pool: Pool, ids: Array, labelled: Any, source: TargetInputs | None, seed: int
 ) -> tuple[Geometry, Targets[Belief] | None, Targets[Belief] | None]:
     """One geometry of points of the pool, of targets and of labelled points, where there are such."""
     drawn = None if source is None else source.draw(pool, seed)

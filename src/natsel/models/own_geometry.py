@@ -35,7 +35,7 @@ Predictive = Callable[[Any], Belief]
 
 
 def unsure_of(predictive: Predictive, inputs: Any) -> Tensor:
-    """How unsure a model is of each input, a part of them at a time; 1 where its belief predicts no labels.
+    """How unsure a model is of each input, a part of them at a time.
 
     >>> unsure_of(ClassProbabilities.from_probs, np.array([[0.5, 0.5], [0.75, 0.25]])).tolist()
     [1.0, 0.5]
@@ -43,10 +43,6 @@ def unsure_of(predictive: Predictive, inputs: Any) -> Tensor:
     one = predictive(inputs[:1])
     classes = seen_as(one, ClassProbabilities) is not None
     read: Callable[[Belief], Tensor] = unsureness if classes else lambda belief: belief.std.square()
-    try:
-        read(one)
-    except ValueError:
-        return torch.ones(len(inputs), dtype=torch.float64)
     bytes_each = 4 * sum(getattr(one, name).nbytes for name in one.points)
     unsure_N = chunked(lambda part: read(predictive(inputs[part])).cpu(), len(inputs), bytes_each, _CPU, at_least=4096)
     return unsure_N if classes else unsure_N / unsure_N.mean()
@@ -94,15 +90,16 @@ def input_geometry(predictive: Predictive, inputs: Any, seen: Any = None) -> Geo
     else:
         weights_D_F = rng.normal(scale=(2 / width) ** 0.5, size=(columns, FEATURES // 2)).astype(np.float32)
         phases = lambda part: torch.from_numpy(rows_N_D[part] @ weights_D_F)  # noqa: E731
-        waves = lambda part: torch.cat([phases(part).cos(), phases(part).sin()], 1)  # noqa: E731
+        waves = lambda part: torch.cat((phases(part).cos(), phases(part).sin()), 1)  # noqa: E731
         features_N_D = chunked(waves, count, 12 * FEATURES, _CPU)
-    held = rows_N_D.data if scipy.sparse.issparse(rows_N_D) else rows_N_D
-    return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=f"inputs:{fingerprint(held)}")
+    return Geometry(
+        features_N_D, unsure_of(predictive, inputs), draws_id=f"inputs:{fingerprint(count, columns, width)}"
+    )
 
 
 def standardised(inputs: Any) -> Any:
     """Inputs as rows of numbers of mean 0 and deviation 1, which columns of 0 and 1 keep; what is missing becomes the
-    mean, and sparse rows stay. Texts and categories of a table become a column for each of the most frequent.
+    mean, and sparse rows stay. Texts and categories of a frame become a column for each of the most frequent.
 
     >>> standardised([[1.0, 0.0], [3.0, 1.0]]).tolist()
     [[-1.0, -0.5], [1.0, 0.5]]
@@ -110,16 +107,12 @@ def standardised(inputs: Any) -> Any:
     if scipy.sparse.issparse(inputs):
         return inputs.tocsr().astype(np.float32)
     rows = by_position(inputs)
-    array: Array = np.zeros(0, dtype=object) if isinstance(rows, FrameRows) else rows_as_given(rows)
-    if array.dtype.kind in "OUS":
-        if array.ndim != 2 and not isinstance(rows, FrameRows):
-            raise ValueError(
-                "inputs: found texts, of which nothing says how alike they are; give the model a method"
-                " geometry(inputs), or use natsel.models.TextModel()"
-            )
-        columns = rows.columns() if array.ndim != 2 else (Column("text", one, one != one) for one in array.T)
-        array = np.concatenate([_numbers_in(column) for column in columns], 1)
-    known = np.ma.masked_invalid(array.astype(np.float32))
+    is_frame = isinstance(rows, FrameRows)
+    array = np.concatenate([_numbers_in(one) for one in rows.columns()], 1) if is_frame else rows_as_given(rows)
+    try:
+        known = np.ma.masked_invalid(np.reshape(array, (len(array), -1)).astype(np.float32))
+    except ValueError:
+        raise ValueError("inputs: found texts, which no kernel compares; give the model a geometry(inputs)") from None
     spread_D = known.std(0, dtype=np.float64).filled(1.0)
     spread_D[(spread_D == 0) | ((known == 0) | (known == 1)).all(0).filled(True)] = 1.0
     return ((known - known.mean(0, dtype=np.float64)) / spread_D).filled(0.0).astype(np.float32)

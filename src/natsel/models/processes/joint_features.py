@@ -154,8 +154,7 @@ class JointProcess(ABC):
     def predictive(self, inputs: Rows) -> Belief: ...
 
     @abstractmethod
-    def _prior(self, rows_N_D: Array) -> Covariance:
-        """Blocks of the prior covariance under the fitted kernel."""
+    def _prior(self, rows_N_D: Array) -> Covariance: ...
 
     def geometry(self, inputs: Rows) -> Geometry:
         """How alike points are before any label: prior correlation, in features of these inputs alone."""
