@@ -247,7 +247,7 @@ def test_a_model_of_ones_own_gives_its_geometry_by_one_method() -> None:
         def geometry(self, inputs: Any) -> Any:
             return self.believe(inputs)
 
-    with pytest.raises(ValueError, match=r"^model: geometry gave 60 rows of CategoricalSamples for 60 inputs; return"):
+    with pytest.raises(ValueError, match=r"^model: geometry gave CategoricalSamples; return"):
         of(Wrong())
 
 

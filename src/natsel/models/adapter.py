@@ -98,14 +98,12 @@ class ModelAdapter:
         from natsel.models.own_geometry import input_geometry  # here: it imports models
 
         inputs = joined(*parts) if len(parts) > 1 else parts[0]
-        whole = getattr(self.model, "geometry", partial(input_geometry, self.predictive))(inputs)
-        if not isinstance(whole, Geometry) or len(whole) != len(inputs):
-            raise ValueError(
-                f"model: geometry gave {len(whole)} rows of {type(whole).__name__} for {len(inputs)} inputs; return"
-                " natsel.beliefs.Geometry(features, unsure) with a row for each, in order"
-            )
+        found = getattr(self.model, "geometry", partial(input_geometry, self.predictive))(inputs)
+        if not isinstance(found, Geometry):
+            raise ValueError(f"model: geometry gave {type(found).__name__}; return a natsel.beliefs.Geometry")
+        checked_belief(found, inputs, method="geometry")
         ends = np.cumsum([0, *map(len, parts)]).tolist()
-        return [whole[start:end].with_ids(np.arange(end - start)) for start, end in pairwise(ends)]
+        return [found[start:end].with_ids(np.arange(end - start)) for start, end in pairwise(ends)]
 
     def copy(self) -> Self:
         """An adapter of a shallow copy of the model, to be fitted to other examples; no signature is read again.

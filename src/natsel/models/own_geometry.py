@@ -11,6 +11,7 @@ docs/own-geometry.md; Breiman 2001; Rahimi & Recht 2007.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,15 @@ def by_last_layer(modules_of: Callable[[Any], Sequence[nn.Module]]) -> Callable[
 
     def geometry(self: Any, inputs: Any) -> Geometry:
         """How alike the model treats inputs: by what its last layer sees (DDU: the features it looks at)."""
-        modules, inputs = modules_of(self), self._form.read(inputs)
-        predictive, layer = getattr(self, "predictive", self.believe), getattr(self, "features", None)
-        try:
+        inputs, layer = self._form.read(inputs), getattr(self, "features", None)
+        predictive = getattr(self, "predictive", self.believe)
+        with suppress(ValueError):  # a linear model of scikit-learn, or a network that ends with no linear layer
+            modules = modules_of(self)
             seen = [features_and_logits(one, inputs, layer, self.device)[0].float().cpu() for one in modules]
-        except ValueError:
-            seen = []
-        if not seen:
-            return input_geometry(predictive, inputs)
-        features_N_D = torch.cat([nn.functional.normalize(part) for part in seen], 1)
-        draws_id = f"last layer:{weights_fingerprint(*modules)}"
-        return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
+            features_N_D = torch.cat([nn.functional.normalize(part) for part in seen], 1)
+            draws_id = f"last layer:{weights_fingerprint(*modules)}"
+            return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
+        return input_geometry(predictive, inputs)
 
     return geometry
 
@@ -89,12 +88,14 @@ def input_geometry(predictive: Predictive, inputs: Any, seen: Any = None) -> Geo
         features_N_D = pivoted_cholesky(ones_N, lambda i, j: kernel_N_N[i][:, j], TOLERANCE)
     else:
         weights_D_F = rng.normal(scale=(2 / width) ** 0.5, size=(columns, FEATURES // 2)).astype(np.float32)
-        phases = lambda part: torch.from_numpy(rows_N_D[part] @ weights_D_F)  # noqa: E731
-        waves = lambda part: torch.cat((phases(part).cos(), phases(part).sin()), 1)  # noqa: E731
+
+        def waves(part: slice) -> Tensor:
+            phase_n_F: Tensor = torch.from_numpy(rows_N_D[part] @ weights_D_F)
+            return torch.cat([phase_n_F.cos(), phase_n_F.sin()], 1)
+
         features_N_D = chunked(waves, count, 12 * FEATURES, _CPU)
-    return Geometry(
-        features_N_D, unsure_of(predictive, inputs), draws_id=f"inputs:{fingerprint(count, columns, width)}"
-    )
+    draws_id = f"inputs:{fingerprint(count, columns, width)}"
+    return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
 
 
 def standardised(inputs: Any) -> Any:

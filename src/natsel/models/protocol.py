@@ -56,7 +56,7 @@ def learnt(part: Part | None) -> Part:
     return part
 
 
-def checked_belief(belief: Any, inputs: Any, name: str = "inputs") -> Belief:
+def checked_belief(belief: Any, inputs: Any, name: str = "inputs", method: str = "believe") -> Belief:
     """What a model said, where it is a belief with a row for each input.
 
     >>> from natsel.beliefs import CategoricalSamples
@@ -69,5 +69,5 @@ def checked_belief(belief: Any, inputs: Any, name: str = "inputs") -> Belief:
             " natsel.CategoricalSamples.from_probs(probabilities of shape (inputs, draws, classes))"
         )
     if len(belief) != len(inputs):
-        raise ValueError(f"model: believe gave {len(belief)} rows for {len(inputs)} {name}; give one each, in order")
+        raise ValueError(f"model: {method} gave {len(belief)} rows for {len(inputs)} {name}; give one each, in order")
     return belief

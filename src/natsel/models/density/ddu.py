@@ -121,8 +121,7 @@ class DDU:
         """
         labelled, validation = as_labelled(labelled, validation)
         model = cls(copied(only_module(network)), features, density, level, device=device, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         module = only_module(model.network).to(model.device).eval()
         return model._fit_density(module, labelled, validation, progress)
 

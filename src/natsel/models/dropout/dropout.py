@@ -114,8 +114,7 @@ class Dropout:
         """
         outputs = outputs_trained_elsewhere(likelihood, noise)
         model = cls(copied(only_module(network)), draws, device=device, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         return model._set_fit(only_module(model.network), seed, outputs)
 
     def fit(

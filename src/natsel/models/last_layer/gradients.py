@@ -130,8 +130,7 @@ class Gradients:
         """
         module = copied(only_module(network))
         model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         labelled, _ = as_labelled(labelled)
         module.to(model.device).eval()
         outputs_T_C = predict([module], labelled.inputs, model.device)[:, 0]

@@ -55,7 +55,7 @@ class LastLayer:
 
     consistent_draws = True
     check_inputs = reads_numbers
-    geometry = by_last_layer(lambda self: [self.module] if learnt(self._readout) and self.module else [])
+    geometry = by_last_layer(lambda self: [learnt(self.module)])
     _form = InputForm()
 
     def __init__(
@@ -128,8 +128,7 @@ class LastLayer:
         labelled, _ = as_labelled(labelled)
         module = copied(only_module(network))
         model = cls(module, prior_precision, structure, device=device, rank=rank, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         model.module = module.to(model.device).eval()
         readout = readout_of_module(module, labelled.inputs, model.device)
         logits_T_C = readout.logits(readout.features(labelled.inputs))

@@ -116,8 +116,7 @@ class Ensemble:
         if not copies:
             raise ValueError("networks: found none; pass a list of trained networks")
         model = cls(copies, device=device, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         model.modules = [only_module(each).to(model.device).eval() for each in copies]
         model.outputs = outputs
         return model

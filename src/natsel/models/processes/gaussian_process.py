@@ -23,11 +23,11 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
+from natsel.models.estimators.sklearn import Sklearn
 from natsel.models.fingerprints import fingerprint
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
 from natsel.options import Rows
-from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
 _TOLERANCE = 1e-9
@@ -83,9 +83,7 @@ class GaussianProcess(JointProcess):
 
     def fit(self, labelled: Examples | Any, validation: Examples | Any = None, *, seed: int = 0) -> Self:
         """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
-        estimator = sklearn.base.clone(self.estimator)
-        states = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
-        estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in states})
+        estimator = Sklearn(self.estimator).seeded(seed)
         labelled, _ = as_labelled(labelled)
         rows_N = rows_of(labelled.inputs)
         if self.regression:

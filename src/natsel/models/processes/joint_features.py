@@ -132,6 +132,7 @@ class JointProcess(ABC):
     consistent_draws = True  # within one call: `believe_together` is there for more
     check_inputs = reads_numbers
     draws: int
+    predictive: Any
     _columns: int
     _form: InputForm
     _seed: int
@@ -149,9 +150,6 @@ class JointProcess(ABC):
         pool_N_D, targets_M_D = self._rows(pool_inputs), self._rows(target_inputs)
         both, split = self._joint_belief(np.concatenate([pool_N_D, targets_M_D])), len(pool_N_D)
         return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M_D)))
-
-    @abstractmethod
-    def predictive(self, inputs: Rows) -> Belief: ...
 
     @abstractmethod
     def _prior(self, rows_N_D: Array) -> Covariance: ...
