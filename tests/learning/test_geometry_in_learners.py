@@ -8,13 +8,13 @@ import pytest
 import torch
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 import natsel
 from natsel import ActiveClassifier, ActiveLearner, Pool, TargetInputs
 from natsel.beliefs import Targets
 from natsel.beliefs.geometry import Geometry
 from natsel.seeds import derive
+from natsel.store import Journal
 
 INPUTS, LABELS = load_iris(return_X_y=True)
 METHODS = ["reach", "uherding"]
@@ -108,17 +108,12 @@ def test_estimators_that_ask_choose_in_the_geometry_too() -> None:
     assert asked.ids.tolist() != active.ask(INPUTS[rest], targets=INPUTS[100:]).ids.tolist()
 
 
-def test_comparisons_and_models_of_all_kinds_run_with_it() -> None:
-    results = natsel.compare(
-        LogisticRegression(),
-        Pool(INPUTS, answers=LABELS),
-        methods=["reach", "uherding"],
-        budget=12,
-        k=4,
-        seeds=1,
-        targets=INPUTS[100:110],
-    )
-    assert results is not None
+def test_comparisons_hand_targets_on_to_a_method_that_can_do_without(tmp_path: Path) -> None:
+    pool = Pool(INPUTS, answers=LABELS, classes=("a", "b", "c"))
+    known: dict[str, Any] = {"methods": "reach", "k": 2, "initial": 3, "budget": 5, "seeds": 1, "targets": INPUTS[100:]}
+    natsel.compare(RandomForestClassifier(3), pool, folder=tmp_path / "run", **known)
+    with Journal(tmp_path / "run" / "reach" / "seed-0.db") as journal:
+        assert journal.runs()[0].terms.config["targets"]["kind"] == "set"
 
 
 def test_a_method_reads_a_geometry_where_nothing_else_serves_it() -> None:

@@ -38,8 +38,8 @@ Predictive = Callable[[Any], Belief]
 def unsure_of(predictive: Predictive, inputs: Any) -> Tensor:
     """How unsure a model is of each input, a part of them at a time.
 
-    >>> unsure_of(ClassProbabilities.from_probs, np.array([[0.5, 0.5], [0.75, 0.25]])).tolist()
-    [1.0, 0.5]
+    >>> unsure_of(ClassProbabilities.from_probs, np.array([[0.5, 0.5], [1.0, 0.0]])).tolist()
+    [1.0, 0.0]
     """
     one = predictive(inputs[:1])
     classes = seen_as(one, ClassProbabilities) is not None
