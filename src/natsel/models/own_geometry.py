@@ -61,7 +61,7 @@ def by_last_layer(modules_of: Callable[[Any], Sequence[nn.Module]]) -> Callable[
             seen = [features_and_logits(one, inputs, layer, self.device)[0].float().cpu() for one in modules]
             features_N_D = torch.cat([nn.functional.normalize(part) for part in seen], 1)
             draws_id = f"last layer:{weights_fingerprint(*modules)}"
-            return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
+            return Geometry._own(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
         return input_geometry(predictive, inputs)
 
     return geometry
@@ -95,7 +95,7 @@ def input_geometry(predictive: Predictive, inputs: Any, seen: Any = None) -> Geo
 
         features_N_D = chunked(waves, count, 12 * FEATURES, _CPU)
     draws_id = f"inputs:{fingerprint(count, columns, width)}"
-    return Geometry(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
+    return Geometry._own(features_N_D, unsure_of(predictive, inputs), draws_id=draws_id)
 
 
 def standardised(inputs: Any) -> Any:
