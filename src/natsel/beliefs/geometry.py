@@ -7,7 +7,7 @@
 
 A label spreads along k as one of a Gaussian process with this covariance and noise does. Leaves stay T numbers a point:
 neither N × N nor N × leaves numbers are ever held.
-docs/theory/weight-space.md, 11; Breiman 2001 (proximities of a forest).
+docs/theory/geometry.md, 1; Breiman 2001 (proximities of a forest).
 """
 
 import itertools

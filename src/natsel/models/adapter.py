@@ -100,7 +100,7 @@ class ModelAdapter:
         inputs = joined(*parts) if len(parts) > 1 else parts[0]
         found = getattr(self.model, "geometry", partial(input_geometry, self.predictive))(inputs)
         if not isinstance(found, Geometry):
-            raise ValueError(f"model: geometry gave {type(found).__name__}; return a natsel.beliefs.Geometry")
+            raise ValueError(f"model: geometry gave {type(found).__name__}; return a natsel.Geometry")
         checked_belief(found, inputs, method="geometry")
         ends = np.cumsum([0, *map(len, parts)]).tolist()
         return [found[start:end].with_ids(np.arange(end - start)) for start, end in pairwise(ends)]

@@ -7,7 +7,7 @@
 
 Pool, labelled points and targets are asked about in one call (`ModelAdapter.geometry`): medians and roots are those of
 all of them. Of more than `EXACT` points the last has random Fourier features.
-docs/own-geometry.md; Breiman 2001; Rahimi & Recht 2007.
+docs/own-geometry.md; docs/theory/geometry.md; Breiman 2001; Rahimi & Recht 2007.
 """
 
 from collections.abc import Callable, Sequence

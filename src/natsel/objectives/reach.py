@@ -8,7 +8,7 @@ u_n says how unsure the model is of target n, times the weight of the target whe
 treats two points (`natsel.beliefs.Geometry`). Targets are the pool, unless others are passed. Reach is the trace form
 of EPIG with weights, counted in points: 41 is as much as if 41 points of which the model knows nothing became known.
 Half of it over the noise is EPIG to a lower order, in the geometry; it is not in nats, and says nothing about labels.
-docs/theory/weight-space.md, 11; Cohn et al. 1996; Ash et al. 2021; Bae et al. 2025.
+docs/theory/geometry.md, 2 and 3; Cohn et al. 1996; Ash et al. 2021; Bae et al. 2025.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ looked at once, before the first pick, some rows at a time.
 
 Where targets are many, `ground` of them stand for all: those with the largest w_n/r_n, r_n uniform by seed and id, each
 with weight max(w_n, τ), τ the next such number. Sums are right on average, and the targets the same for any order and
-cut of the pool.  docs/theory/weight-space.md, 11; Duffield, Lund & Thorup 2007 (priority sampling).
+cut of the pool.  docs/theory/geometry.md, 4; Duffield, Lund & Thorup 2007 (priority sampling).
 """
 
 from typing import ClassVar
