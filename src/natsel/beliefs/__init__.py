@@ -13,7 +13,6 @@ from natsel.beliefs.draws import DrawsCollapsed, NoSurvivingDraw
 from natsel.beliefs.feature_density import FeatureDensity
 from natsel.beliefs.fisher import FisherBelief, FisherFactors, FisherRows
 from natsel.beliefs.gaussian import GaussianFeatures, GaussianSamples
-from natsel.beliefs.geometry import Geometry
 from natsel.beliefs.independent_samples import IndependentSamples
 from natsel.beliefs.targets import Targets
 from natsel.beliefs.two_models import TwoModels
@@ -21,6 +20,7 @@ from natsel.beliefs.two_models import TwoModels
 if TYPE_CHECKING:
     from natsel.beliefs.example_losses import ExampleLosses
     from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
+    from natsel.beliefs.geometry import Geometry
     from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, YesOrNoOutcomes
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
 _ON_USE = {  # modules that few programs want, imported when they are
     "ExampleLosses": "example_losses",
     "GaussianDiscriminant": "gaussian_discriminant",
+    "Geometry": "geometry",
     "GaussianPotentialOutcomes": "potential_outcomes",
     "PotentialOutcomes": "potential_outcomes",
     "YesOrNoOutcomes": "potential_outcomes",
