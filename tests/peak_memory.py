@@ -31,6 +31,7 @@ from natsel import (
     GaussianFeatures,
     GaussianPotentialOutcomes,
     GaussianSamples,
+    Geometry,
     Method,
     PotentialOutcomes,
     Targets,
@@ -92,6 +93,11 @@ def samples(points: int, count: int) -> GaussianSamples:
     return GaussianSamples(normal(points, count), 1 + normal(points, count).square())
 
 
+def geometry(points: int, trees: int, leaves: int) -> Geometry:
+    places_N_T = torch.randint(leaves, (points, trees), generator=_random)
+    return Geometry.of_leaves(places_N_T, torch.rand(points, generator=_random), n_leaves=[leaves] * trees)
+
+
 def labels(points: int, classes: int) -> torch.Tensor:
     return torch.randint(classes, (points,), generator=_random)
 
@@ -131,6 +137,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "jpig": lambda: labelled("jpig", lambda count: draws(count, 100, 10), 4_000, 700, 10, classes=10),
     "ig": lambda: ("ig", draws(8_000, 200, 4), 10, classes_of(8_000, 4)),
     "el2n": lambda: ("el2n", draws(24_000, 20, 10), 10, classes_of(24_000, 10)),
+    # the geometry of a model
+    "reach": lambda: ("reach", geometry(60_000, 16, 32), 5, {"given": geometry(50, 16, 32)}),
+    "uherding": lambda: ("uherding", geometry(60_000, 16, 32), 5, {}),
     # losses of known labels
     "rho-loss": lambda: ("rho-loss", examples(200_000, 2), 10, {}),
     "loss": lambda: ("loss", draws(24_000, 20, 10), 10, classes_of(24_000, 10)),

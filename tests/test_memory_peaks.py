@@ -64,7 +64,9 @@ def test_no_method_takes_more_than_the_budget_allows(left_out):
 
 
 def test_every_kind_of_objective_and_search_has_a_case(monkeypatch):
-    makers = "draws layer rows features samples densities examples arms joint_arms labels normal low_rank Targets"
+    makers = (
+        "draws layer rows features samples densities examples arms joint_arms geometry labels normal low_rank Targets"
+    )
     for maker in makers.split():
         monkeypatch.setattr(peak_memory, maker, lambda *_, **__: None)  # methods alone, without their beliefs
 

@@ -28,6 +28,7 @@ from natsel.beliefs import FisherRows as FisherRows
 from natsel.beliefs import GaussianFeatures as GaussianFeatures
 from natsel.beliefs import GaussianPotentialOutcomes as GaussianPotentialOutcomes
 from natsel.beliefs import GaussianSamples as GaussianSamples
+from natsel.beliefs import Geometry as Geometry
 from natsel.beliefs import IndependentSamples as IndependentSamples
 from natsel.beliefs import PotentialOutcomes as PotentialOutcomes
 from natsel.beliefs import Targets as Targets
@@ -106,6 +107,7 @@ from natsel.objectives import OutcomeVariance as OutcomeVariance
 from natsel.objectives import PairFacts as PairFacts
 from natsel.objectives import PoolSum as PoolSum
 from natsel.objectives import Random as Random
+from natsel.objectives import Reach as Reach
 from natsel.objectives import SetCover as SetCover
 from natsel.objectives import SetCoverMI as SetCoverMI
 from natsel.objectives import SignErrorInformation as SignErrorInformation
@@ -115,6 +117,7 @@ from natsel.objectives import TaughtJEPIG as TaughtJEPIG
 from natsel.objectives import TraceEIG as TraceEIG
 from natsel.objectives import TraceEPIG as TraceEPIG
 from natsel.objectives import TraceJEPIG as TraceJEPIG
+from natsel.objectives import UncertaintyHerding as UncertaintyHerding
 from natsel.objectives import Variance as Variance
 from natsel.objectives import VariationRatio as VariationRatio
 from natsel.objectives import pointwise as pointwise

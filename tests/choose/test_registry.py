@@ -17,6 +17,7 @@ from natsel import (
     GaussianFeatures,
     GaussianPotentialOutcomes,
     GaussianSamples,
+    Geometry,
     Greedy,
     Method,
     PotentialOutcomes,
@@ -148,11 +149,12 @@ def test_every_method_runs_on_the_beliefs_it_names(name):
         ExampleLosses: ExampleLosses(mean_N_K[:, 0], mean_N_K[:, 1], logits_N_K_C[:, 0], mean_N_K),
         PotentialOutcomes: PotentialOutcomes(mean_N_K, mean_N_K.flip(1), [0, 1] * 3, [0.5] * 6, 1.0, 1.0),
     }
+    made[Geometry] = Geometry(mean_N_K)
     made[GaussianPotentialOutcomes] = made[PotentialOutcomes].jointly_gaussian()
     sure = CategoricalSamples.from_logits(logits_N_K_C.mean(1, keepdim=True))
     made[TwoModels] = TwoModels.of(made[CategoricalSamples], [sure])
     usual = {CategoricalSamples, TwoModels, FisherFactors, FeatureDensity, ExampleLosses, GaussianPotentialOutcomes}
-    assert set(method.beliefs) & usual
+    assert set(method.beliefs) & (usual | {Geometry})
     for kind, belief in made.items():
         facts = pair_facts(type(method.objective), kind)
         needs = facts.needs if facts is not None and facts.holds_labels else method.needs

@@ -12,6 +12,7 @@ from natsel.beliefs import (
     FisherRows,
     GaussianFeatures,
     GaussianSamples,
+    Geometry,
 )
 from natsel.conformance.grid import Pool
 
@@ -128,6 +129,34 @@ def _(pool: Pool, batch: list[int]) -> float:
 def _(pool: Pool, batch: list[int]) -> float:
     similar = rows(pool) @ rows(pool).T
     return float(similar[:, batch].sum() - 0.4 * similar[np.ix_(batch, batch)].sum())
+
+
+# What labels reach in the geometry of a model.
+
+
+def geometry(quantity: str) -> Callable:
+    def enter(work: Callable[[np.ndarray, np.ndarray, list[int]], float]) -> Callable:
+        def whole(pool: Pool, chosen: list[int]) -> float:
+            places_N_D = unit(pool.arrays["places_N_D"])
+            return work(places_N_D @ places_N_D.T, pool.arrays["unsure_N"], chosen)
+
+        SET_REFERENCES[quantity, Geometry] = (whole, True)
+        alone = lambda pool: np.array([whole(pool, [n]) for n in range(len(pool))])  # noqa: E731
+        REFERENCES[quantity, Geometry] = (alone, True)
+        return work
+
+    return enter
+
+
+@geometry("Σ u (Var f − Var f|y)")
+def _(kernel_N_N: np.ndarray, unsure_N: np.ndarray, chosen: list[int]) -> float:
+    with_N_A, own_A_A = kernel_N_N[:, chosen], kernel_N_N[np.ix_(chosen, chosen)] + 0.1 * np.eye(len(chosen))
+    return float(unsure_N @ np.einsum("na,ab,nb->n", with_N_A, np.linalg.inv(own_A_A), with_N_A))
+
+
+@geometry("Σ u max k")
+def _(kernel_N_N: np.ndarray, unsure_N: np.ndarray, chosen: list[int]) -> float:
+    return float(unsure_N @ np.maximum(kernel_N_N[:, chosen].max(1), 0))
 
 
 # How wrong predictions are.

@@ -113,7 +113,7 @@ def test_recipes_name_transforms():
         (lambda: WithTransforms(PROCESS, ConditionOn("pool")), r"^transforms: ConditionOn\('pool'\) makes what is"),
         (lambda: WithTransforms(PROCESS, Transforms(Transforms(ConditionOn("pool")))), "^transforms: ConditionOn"),
         (lambda: WithTransforms(RandomForestClassifier(), Scale()), "^model: kernel transforms are for numbers, found"),
-        (lambda: WithTransforms(PROCESS, Scale()).believe(POOL), "^model: it has not learnt anything yet"),
+        (lambda: WithTransforms(PROCESS, Scale()).believe(POOL), "^model: it has learnt nothing yet"),
         (lambda: WithTransforms(PROCESS, Scale), "^steps: expected transforms such as Scale"),
     ],
 )

@@ -20,6 +20,7 @@ from natsel.beliefs.two_models import TwoModels
 if TYPE_CHECKING:
     from natsel.beliefs.example_losses import ExampleLosses
     from natsel.beliefs.gaussian_discriminant import GaussianDiscriminant
+    from natsel.beliefs.geometry import Geometry
     from natsel.beliefs.potential_outcomes import GaussianPotentialOutcomes, PotentialOutcomes, YesOrNoOutcomes
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "GaussianFeatures",
     "GaussianPotentialOutcomes",
     "GaussianSamples",
+    "Geometry",
     "IndependentSamples",
     "NoSurvivingDraw",
     "PotentialOutcomes",
@@ -52,6 +54,7 @@ __all__ = [
 _ON_USE = {  # modules that few programs want, imported when they are
     "ExampleLosses": "example_losses",
     "GaussianDiscriminant": "gaussian_discriminant",
+    "Geometry": "geometry",
     "GaussianPotentialOutcomes": "potential_outcomes",
     "PotentialOutcomes": "potential_outcomes",
     "YesOrNoOutcomes": "potential_outcomes",

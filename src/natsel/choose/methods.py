@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from natsel.beliefs import Belief
 from natsel.beliefs.base import kinds
+from natsel.beliefs.geometry import Geometry
 from natsel.capabilities import Capability, Search
 from natsel.objectives import (
     EIG,
@@ -53,6 +54,7 @@ from natsel.objectives import (
     OutcomeVariance,
     PoolSum,
     Random,
+    Reach,
     SetCover,
     SetCoverMI,
     SignErrorInformation,
@@ -62,6 +64,7 @@ from natsel.objectives import (
     TraceEIG,
     TraceEPIG,
     TraceJEPIG,
+    UncertaintyHerding,
     Variance,
     VariationRatio,
     needs_everywhere,
@@ -126,6 +129,11 @@ class Method:
         <Argument.TARGETS: 2>
         """
         return needs_everywhere(self.objective)
+
+    @property
+    def reads_geometry(self) -> bool:
+        """Whether it is read from how alike a model treats points alone, as reach is."""
+        return all(issubclass(kind, Geometry) for kind in self.beliefs)
 
     @property
     def beliefs(self) -> tuple[type[Belief], ...]:
@@ -377,6 +385,24 @@ _NAMED = (
     Method(GCMI(cosine=True), TopK(), "gcmi", source=_SIMILAR),
     Method(SetCover(), Greedy(), "set-cover", source=_SUBMODULAR),
     Method(SetCoverMI(), Greedy(), "set-cover-mi", source=_SUBMODULAR),
+    # of the geometry of a model: which points it treats alike, and how unsure it is of each
+    Method(
+        Reach(),
+        Greedy(),
+        "reach",
+        source="Cohn et al. 1996; trace form of EPIG in the geometry of the model",
+        note="labels that stand for the most unsure points which no label reaches; targets: the pool",
+        starts_from_labelled=True,
+    ),
+    Method(
+        UncertaintyHerding(),
+        Greedy(),
+        "uherding",
+        aliases=("uncertainty-herding",),
+        source="Bae et al. 2025",
+        note="as reach, by the most similar label alone",
+        starts_from_labelled=True,
+    ),
     Method(
         objective_called("EGL")(),
         TopK(),

@@ -61,10 +61,14 @@ class Explanation:
     information: float | None
     """I[Y_batch; Ω]: what all the labels together are expected to tell, in nats; None where that is not available."""
     warnings: tuple[str, ...]
+    stands_for: float | None = None
+    """How many unsure points all picks stand for together, where scores count these."""
 
     @property
     def summary(self) -> str:
         """What the labels of all picks tell together."""
+        if self.stands_for is not None:
+            return f"the picks stand for {_counted(self.stands_for)} together"
         if self.information is None:
             return "what labels tell together about the parameters is not available from this belief"
         alone = sum(pick.epistemic or 0.0 for pick in self.picks)
@@ -72,6 +76,9 @@ class Explanation:
 
     def __str__(self) -> str:
         width = max([10, *(len(str(pick.id)) for pick in self.picks)])
+        if self.stands_for is not None:
+            said = [f"{pick.id!s:>{width}} stands for {_counted(pick.score)}" for pick in self.picks]
+            return "\n".join([*said, f"{self.method}: {self.summary}", *(f"! {warning}" for warning in self.warnings)])
         head = f"{'id':>{width}} {'score':>9} {'gain':>9} {'epistemic':>9} {'aleatoric':>9} {'overlap':>9}"
         lines = [
             f"{pick.id!s:>{width}} "
@@ -149,6 +156,10 @@ class Selection(Tabular):
         """
         if len(self) == 0:
             return Explanation(self.method.name, (), 0.0, self.warnings)
+        if self.method.facts.units == "unsure points":
+            found = zip(self.ids.tolist(), self.scores.tolist(), strict=True)
+            reach = tuple(Pick(id, score, None, None, None, None) for id, score in found)
+            return Explanation(self.method.name, reach, None, self.warnings, self.total)
         if self.recorded is not None:
             return Explanation(self.method.name, self.recorded, None, self.warnings)
         aleatoric = _scores(ExpectedEntropy(), self.picked)
@@ -196,6 +207,11 @@ class Selection(Tabular):
         """Columns that only some selections have."""
         columns = {"weight": self.weights, "cost": self.costs}
         return {name: column for name, column in columns.items() if column is not None}
+
+
+def _counted(points: float) -> str:
+    """A number of unsure points in words: whole ones from ten on."""
+    return (f"{points:,.0f}" if points >= 9.95 else f"{points:.1f}") + " unsure points that no label reaches"
 
 
 def uncertainty_split(belief: Belief) -> tuple[list[float | None], list[float | None]]:

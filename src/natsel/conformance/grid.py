@@ -28,6 +28,7 @@ from natsel.beliefs import (
     GaussianFeatures,
     GaussianPotentialOutcomes,
     GaussianSamples,
+    Geometry,
     IndependentSamples,
     PotentialOutcomes,
     Targets,
@@ -272,6 +273,21 @@ def features_certain(arrays: Arrays) -> Arrays:
     return {**arrays, "features_N_D": features_N_D, "noise": noise_N}
 
 
+def geometry(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
+    return {"places_N_D": rng.normal(size=(points, draws)), "unsure_N": rng.uniform(0.1, 1.0, size=points)}
+
+
+def geometry_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
+    return rng.normal(size=len(arrays["unsure_N"]))
+
+
+def geometry_certain(arrays: Arrays) -> Arrays:
+    """A point that is like no other, and of which the model is sure."""
+    places_N_D, unsure_N = arrays["places_N_D"].copy(), arrays["unsure_N"].copy()
+    places_N_D[0], unsure_N[0] = 0.0, 0.0
+    return {**arrays, "places_N_D": places_N_D, "unsure_N": unsure_N}
+
+
 def taught(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
     logits_N_S_L_C = 1.5 * rng.normal(size=(points, 2, 1, classes)) + 0.5 * rng.normal(size=(points, 2, 4, classes))
     return categorical(rng, points, draws, classes) | {"students_N_S_L_C": log_softmax(logits_N_S_L_C)}
@@ -296,6 +312,7 @@ MAKERS |= {
     GaussianPotentialOutcomes: Maker(outcome_features, outcome_features_labels, outcome_features_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
+    Geometry: Maker(geometry, geometry_labels, geometry_certain),
     FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),
     FisherRows: Maker(makers_weights.rows, makers_weights.rows_labels, makers_weights.rows_certain),
 }

@@ -327,6 +327,7 @@ def _targets(targets: Any, methods: Sequence["Method"]) -> tuple[Any, dict[str, 
     from natsel.objectives import Argument
 
     looking = [one for one in methods if Argument.TARGETS in one.needs or one.objective.teaching is not None]
+    looking += [one for one in methods if one.reads_geometry and targets is not None]
     if not looking:
         return None, None
     if targets is None or (isinstance(targets, str) and targets == "pool"):

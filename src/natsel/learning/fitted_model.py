@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
+from natsel.beliefs.geometry import Geometry
 from natsel.data.examples import Examples, InputForm, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
@@ -121,6 +122,10 @@ class FittedModel:
         """What the model believes about inputs and about targets, with the same draws for both."""
         with self.bar("believe") as bar:
             return self._adapter.believe_both(*map(self._form.read, (inputs, targets)), progress=bar)
+
+    def geometry(self, *parts: Any) -> list[Geometry]:
+        """How alike the model treats points: one geometry of all parts, cut into theirs."""
+        return self._adapter.geometry(*map(self._form.read, parts))
 
     def fit_copy(self, examples: Examples, seed: int) -> Model:
         """A copy of the model, fitted to other examples; the model itself is left as it is."""

@@ -50,7 +50,7 @@ from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.run_tables import LABEL_COLUMNS, History, ToldLabels
 from natsel.learning.stopping import Budget, CostBudget, Rule, View, as_rules
 from natsel.learning.students import believe_with_students
-from natsel.learning.target_sources import most_targets, targets_for
+from natsel.learning.target_sources import geometries, most_targets, targets_for
 from natsel.learning.terms import rule_for, terms_of
 from natsel.models.protocol import Model, Progress
 from natsel.objectives import Argument
@@ -649,6 +649,8 @@ class ActiveLearner:
         inputs, labelled = self.pool.inputs_of(ids), self._fitted.labelled
         if not (Argument.GIVEN in self.method.needs or self.method.starts_from_labelled):
             labelled = None
+        if self.method.reads_geometry:
+            return geometries(self._fitted.geometry, self.pool, ids, labelled, self.targets, seed)
         if self.targets is None:
             if labelled is None:
                 return self._fitted.believe(inputs).with_ids(ids), None, None
@@ -778,7 +780,7 @@ def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str,
     """What the journal keeps of a selection: each pick with its score and the split of its uncertainty in nats."""
     nothing: list[float | None] = [None] * len(selection)
     cold = COLD in selection.warnings
-    splits = (nothing, nothing) if cold else uncertainty_split(selection.picked)
+    splits = (nothing, nothing) if cold or selection.method.reads_geometry else uncertainty_split(selection.picked)
     scores = nothing if cold else selection.scores.tolist()
     # An id that a search drew twice is asked for once.
     picks = {pick[0]: pick for pick in reversed(list(zip(keys_of(selection.ids), scores, *splits, strict=True)))}

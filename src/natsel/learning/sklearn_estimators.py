@@ -31,7 +31,7 @@ from natsel.data.frames import FrameRows, by_position, joined, require_columns
 from natsel.data.labels import class_names_in, read_labels, unknown
 from natsel.data.pool import Pool
 from natsel.learning.arguments import as_count
-from natsel.learning.target_sources import TargetInputs, most_targets, targets_for
+from natsel.learning.target_sources import TargetInputs, geometries, most_targets, targets_for
 from natsel.models.adapter import ModelAdapter
 from natsel.models.estimators.sklearn import Sklearn
 from natsel.models.rows import Array, as_array
@@ -125,6 +125,9 @@ class _ActiveEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         committee = self._fitted_committee()
         looks_at_labelled = method.starts_from_labelled or Argument.GIVEN in method.needs
+        if method.reads_geometry:
+            labelled = self._labelled if looks_at_labelled else None
+            return geometries(committee.geometry, pool, pool.ids, labelled, wanted, seed)
         drawn = None
         if wanted is not None:
             drawn = wanted.draw(pool, seed, most=most_targets(committee.believe(pool.inputs[:1])))

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, ClassProbabilities, seen_as
+from natsel.beliefs.geometry import Geometry
 from natsel.beliefs.targets import Targets
 from natsel.capabilities import draws_again
 from natsel.choose import Method
@@ -259,6 +260,9 @@ def targets_for(method: Method, targets: Any) -> TargetInputs | None:
             f"method: {method.name} may draw a point several times, and a learner asks for each label once; choose"
             " Power or Softmax as its search"
         )
+    if method.reads_geometry:  # whose targets are the points to choose from, unless others are named
+        plain = given is None or (given.kind == "pool" and given.class_prior is None)
+        return None if plain else given
     if Argument.TARGETS not in method.needs and method.objective.teaching is None:
         return None
     if given is None:
@@ -269,6 +273,17 @@ def targets_for(method: Method, targets: Any) -> TargetInputs | None:
     weighted = given.weights is not None or given.class_prior is not None
     # A joint of all targets knows no weights: they decide how often a target is drawn.
     return replace(given, resample=True) if weighted and method.facts.joint_targets else given
+
+
+def geometries(
+    geometry: Callable[..., Any], pool: Pool, ids: Array, labelled: Any, source: TargetInputs | None, seed: int
+) -> tuple[Geometry, Targets[Belief] | None, Targets[Belief] | None]:
+    """One geometry of points of the pool, of targets and of labelled points, where there are such."""
+    drawn = None if source is None else source.draw(pool, seed)
+    inputs, known = pool.inputs_of(ids), [] if labelled is None else [labelled.inputs]
+    belief, *others = geometry(inputs, *known, *([] if drawn is None else [drawn.inputs]))
+    about = None if drawn is None else drawn.believed(others[-1])
+    return belief.with_ids(ids), about, None if labelled is None else Targets(others[0])
 
 
 def most_targets(one: Belief) -> int:

@@ -6,6 +6,7 @@ left out.
     predictive(inputs, progress=)                   the model's own, which needs no draws; else what it believes
     check_inputs(inputs)                            the model's own, where it has one: called before anything is learnt
     believe_both(pool, targets, progress=)          two beliefs from the same draws (natsel.models.joint_beliefs)
+    geometry(inputs)                                how alike it treats them: the model's own, else that of the inputs
     weights(), load_weights(weights)                where `keeps_weights`
 
 Signatures are read once, when the adapter is made.
@@ -14,12 +15,17 @@ Signatures are read once, when the adapter is made.
 import copy
 import inspect
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Self
 
+import numpy as np
 from torch import Tensor
 
 from natsel.beliefs import Belief
+from natsel.beliefs.geometry import Geometry
 from natsel.data.examples import Examples, as_labelled
+from natsel.data.frames import joined
 from natsel.models.conversion import as_model
 from natsel.models.joint_beliefs import believe_both
 from natsel.models.protocol import Model, Progress, checked_belief
@@ -84,6 +90,20 @@ class ModelAdapter:
         """What the model believes about inputs and about targets, from the same draws; refused where they are not."""
         name = "believe_together" if "believe_together" in self._takes else "believe"
         return believe_both(self.model, inputs, targets, progress=progress if self._takes[name].progress else None)
+
+    def geometry(self, *parts: Rows) -> list[Geometry]:
+        """How alike the model treats inputs, by its own `geometry` where it has one; and how unsure it is of each. One
+        geometry of all parts, such as pool, labelled points and targets, cut into theirs.
+        """
+        from natsel.models.own_geometry import input_geometry  # here: it imports models
+
+        inputs = joined(*parts) if len(parts) > 1 else parts[0]
+        found = getattr(self.model, "geometry", partial(input_geometry, self.predictive))(inputs)
+        if not isinstance(found, Geometry):
+            raise ValueError(f"model: geometry gave {type(found).__name__}; return a natsel.Geometry")
+        checked_belief(found, inputs, method="geometry")
+        ends = np.cumsum([0, *map(len, parts)]).tolist()
+        return [found[start:end].with_ids(np.arange(end - start)) for start, end in pairwise(ends)]
 
     def copy(self) -> Self:
         """An adapter of a shallow copy of the model, to be fitted to other examples; no signature is read again.

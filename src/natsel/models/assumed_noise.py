@@ -64,6 +64,10 @@ class AssumedNoise:
         variance_N_K = full_like(found.mean_N_K, self.variance)
         return GaussianSamples._own(found.mean_N_K, variance_N_K, found.log_weights_K, found.draws_id, found.ids)
 
+    def geometry(self, inputs: Rows) -> Belief:
+        """That of the model."""
+        return self._inner.geometry(inputs)[0]
+
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the model expects, with the noise that it has found itself."""
         return self._inner.predictive(inputs, progress=progress)

@@ -42,7 +42,8 @@ _NAMED = (np.generic, np.dtype, torch.dtype, torch.device, torch.layout, torch.m
 _BY_NAME = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 # What these methods set, or make longer, is what a model learnt or saw last, and not what it is.
-_USES = ("fit", "believe", "believe_together", "predictive", "load_weights", "forward", "embed", "__call__")
+_OTHER_USES = ("predictive", "geometry", "load_weights", "forward", "embed", "__call__")
+_USES = ("fit", "believe", "believe_together", *_OTHER_USES)
 _GROWS = ("append", "extend", "add", "update", "clear", "insert", "pop")
 _PROCESS = secrets.token_hex(8)
 _unknown: dict[int, Any] = {}  # held, so that no other value gets the same address

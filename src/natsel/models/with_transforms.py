@@ -17,7 +17,7 @@ from natsel.beliefs.kernel_transforms import ConditionOn, KernelTransform, Trans
 from natsel.data.examples import Examples, as_labelled
 from natsel.data.frames import joined
 from natsel.models.adapter import ModelAdapter
-from natsel.models.protocol import Progress, Together
+from natsel.models.protocol import Progress, Together, learnt
 from natsel.options import Rows
 
 
@@ -82,7 +82,7 @@ class WithTransforms:
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> GaussianFeatures:
         """Transformed features, one row per input."""
-        labelled = self._fitted()
+        labelled = learnt(self._labelled)
         if self._known is not None:
             return self.transforms(self._adapter.believe(inputs, progress=progress), self._known)[0]
         pool, known = self._adapter.believe_both(inputs, labelled.inputs, progress=progress)
@@ -98,20 +98,19 @@ class WithTransforms:
         belief, split = self.believe(joined(pool_inputs, target_inputs), progress=progress), len(pool_inputs)
         return belief[:split].with_ids(np.arange(split)), belief[split:].with_ids(np.arange(len(target_inputs)))
 
+    def geometry(self, inputs: Rows) -> Belief:
+        """That of the inner model."""
+        return self._adapter.geometry(inputs)[0]
+
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels the inner model expects."""
-        self._fitted()
+        learnt(self._labelled)
         return self._adapter.predictive(inputs, progress=progress)
 
     @property
     def _joint(self) -> bool:
         """Whether the inner model's features belong to the inputs of one call."""
         return isinstance(self._adapter.model, Together)
-
-    def _fitted(self) -> Examples:
-        if self._labelled is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-        return self._labelled
 
 
 def _steps(transforms: KernelTransform) -> Iterator[KernelTransform]:

@@ -54,6 +54,8 @@ from natsel.objectives.plain import StdDev as StdDev
 from natsel.objectives.plain import Surprise as Surprise
 from natsel.objectives.plain import Variance as Variance
 from natsel.objectives.plain import VariationRatio as VariationRatio
+from natsel.objectives.reach import Reach as Reach
+from natsel.objectives.reach import UncertaintyHerding as UncertaintyHerding
 from natsel.objectives.reading import READINGS as READINGS
 from natsel.objectives.reading import Context as Context
 from natsel.objectives.reading import PairFacts as PairFacts

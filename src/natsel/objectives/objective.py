@@ -86,7 +86,9 @@ class Facts:
     """Whether a set is worth the quantity of all its labels together; else it is worth the sum over its points."""
     reason: str = ""
     """Why there is no expression, where there is none."""
-    units: Literal["nats", "probability", "label units", "similarity", "squared distance", "points", "none"] = "nats"
+    units: Literal[
+        "nats", "probability", "label units", "similarity", "squared distance", "points", "unsure points", "none"
+    ] = "nats"
     """The unit of the score; "none" where it has no meaning but its order."""
 
     joint_targets: bool = False

@@ -32,7 +32,8 @@ from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Classes
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
-from natsel.models.protocol import Model, Progress
+from natsel.models.own_geometry import by_last_layer
+from natsel.models.protocol import Model, Progress, learnt
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 
@@ -62,6 +63,7 @@ class DDU:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [learnt(self.module)])
     _form = InputForm()
     regression = False
 
@@ -119,8 +121,7 @@ class DDU:
         """
         labelled, validation = as_labelled(labelled, validation)
         model = cls(copied(only_module(network)), features, density, level, device=device, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         module = only_module(model.network).to(model.device).eval()
         return model._fit_density(module, labelled, validation, progress)
 
@@ -143,7 +144,7 @@ class DDU:
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """The log density of the features of inputs and their logits, from one forward pass."""
-        module, density = self._fitted()
+        module, density = learnt(self.module), learnt(self.fitted_density)
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
         parts = list(self._in_parts(module, self._form.read(inputs), density.log_density, progress))
@@ -160,7 +161,7 @@ class DDU:
 
     def weights(self) -> dict[str, Tensor]:
         """All that `load_weights` needs to believe the same again."""
-        module, density = self._fitted()
+        module, density = learnt(self.module), learnt(self.fitted_density)
         own = {"temperature": self.temperature, "threshold": self.threshold, "entropy": self.entropy_threshold}
         return {
             **{name: tensor.detach().cpu() for name, tensor in module.state_dict().items()},
@@ -235,11 +236,6 @@ class DDU:
             tell = None if progress is None else (lambda done, _, start=start: progress(start + done, total))
             features_n_D, logits_n_C = features_and_logits(module, some, self.features, self.device, tell)
             yield log_density(features_n_D), logits_n_C.clone()
-
-    def _fitted(self) -> tuple[nn.Module, FittedDensity]:
-        if self.module is None or self.fitted_density is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self.module, self.fitted_density
 
 
 def ddu_head(

@@ -42,7 +42,8 @@ from natsel.models.networks.training import (
     only_module,
     trained_module,
 )
-from natsel.models.protocol import Progress
+from natsel.models.own_geometry import by_last_layer
+from natsel.models.protocol import Progress, learnt
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 
@@ -66,6 +67,7 @@ class Dropout:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [learnt(self.module)])
     _form = InputForm()
 
     def __init__(
@@ -112,8 +114,7 @@ class Dropout:
         """
         outputs = outputs_trained_elsewhere(likelihood, noise)
         model = cls(copied(only_module(network)), draws, device=device, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         return model._set_fit(only_module(model.network), seed, outputs)
 
     def fit(
@@ -142,7 +143,7 @@ class Dropout:
 
         A spilled belief is memory-mapped. Called again with the same folder, a killed call goes on where it was.
         """
-        module, inputs = self._fitted(), self._form.read(inputs)
+        module, inputs = learnt(self.module), self._form.read(inputs)
         if len(inputs) == 0:
             raise ValueError("inputs: found none to believe about; pass at least one")
         name = f"dropout-{fingerprint(module, self.outputs)}-{self._seed}-{self.draws}"
@@ -162,7 +163,7 @@ class Dropout:
     def weights(self) -> dict[str, Tensor]:
         """All that `load_weights` needs to believe the same again."""
         own = {"natsel.seed": torch.tensor(self._seed), "natsel.outcome": self.outputs.as_tensor()}
-        return {**{name: tensor.detach().cpu() for name, tensor in self._fitted().state_dict().items()}, **own}
+        return {**{name: tensor.detach().cpu() for name, tensor in learnt(self.module).state_dict().items()}, **own}
 
     def load_weights(self, weights: dict[str, Tensor]) -> Self:
         """Take up the weights of an earlier fit, or the `state_dict()` of such a network that was trained elsewhere."""
@@ -182,14 +183,9 @@ class Dropout:
         self.module, self._seed, self.outputs, self._plan = module.to(self.device).eval(), seed, outputs, None
         return self
 
-    def _fitted(self) -> nn.Module:
-        if self.module is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self.module
-
     def _part(self, name: str, inputs: Any, progress: Progress | None, part: slice) -> Belief:
         """The belief about some of the inputs, under their own ids."""
-        module, total = self._fitted(), len(inputs)
+        module, total = learnt(self.module), len(inputs)
         if self._plan is None:
             self._plan = plan_of(module, inputs, self._seed, self.draws, self.device)
         tell = None if progress is None else lambda done, _: progress(part.start + done, total)

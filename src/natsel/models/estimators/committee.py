@@ -75,6 +75,15 @@ class Committee:
             mean_n_K[:, k] = np.reshape(_call(member, "predict", self._seen_by(k, prepared_n)), -1)
         return mean_n_K
 
+    def leaves_or_rows(self, inputs_n: Any) -> tuple[Array | None, Any]:
+        """The number of the leaf of each tree in all members, (n, T), or None where there are others than trees, which
+        number their leaves; and the inputs as the first member sees them, behind the steps of a pipeline.
+        """
+        prepared_n, parts = self.prepare(inputs_n), [self.fitted] if hasattr(self, "fitted") else self.members
+        found = [_leaves(part, self._seen_by(k, prepared_n)) for k, part in enumerate(parts)]
+        known = [leaves_n_t for leaves_n_t in found if leaves_n_t is not None]
+        return np.concatenate(known, 1) if len(known) == len(found) else None, _behind(parts[0], prepared_n)[1]
+
     def _seen_by(self, k: int, prepared_n: Any) -> Any:
         return prepared_n if self.columns is None else prepared_n[:, self.columns[k]]
 
@@ -226,3 +235,25 @@ def _call(member: Any, method: str, inputs_n: Any) -> Any:
     if isinstance(member, BaseDecisionTree) and isinstance(inputs_n, np.ndarray) and inputs_n.dtype == np.float32:
         return getattr(member, method)(inputs_n, check_input=False)  # a check a tree costs more than the tree
     return getattr(member, method)(inputs_n)
+
+
+def _leaves(fitted: Any, inputs_n: Any) -> Array | None:
+    fitted, inputs_n = _behind(fitted, inputs_n)
+    if hasattr(fitted, "booster_"):  # LightGBM
+        found = fitted.predict(inputs_n, pred_leaf=True)
+    elif hasattr(fitted, "calc_leaf_indexes"):  # CatBoost
+        found = fitted.calc_leaf_indexes(inputs_n)
+    elif hasattr(fitted, "apply"):
+        found = _call(fitted, "apply", inputs_n)
+    else:
+        inner = committee_of(fitted)
+        return None if inner.members[0] is fitted else inner.leaves_or_rows(inputs_n)[0]
+    return np.reshape(found, (len(inputs_n), -1)).astype(np.int32)
+
+
+def _behind(fitted: Any, inputs_n: Any) -> tuple[Any, Any]:
+    """What a search or classes that were numbered anew hold, of a pipeline the last step; and what that sees."""
+    fitted = getattr(fitted, "best_estimator_", getattr(fitted, "fitted", fitted))
+    if not isinstance(fitted, Pipeline):
+        return fitted, inputs_n
+    return _behind(fitted[-1], fitted[:-1].transform(inputs_n) if len(fitted) > 1 else inputs_n)

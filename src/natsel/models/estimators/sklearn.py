@@ -38,6 +38,7 @@ from sklearn.utils import get_tags
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianSamples
+from natsel.beliefs.geometry import Geometry
 from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.data.frames import FrameRows, by_position
@@ -56,7 +57,8 @@ from natsel.models.estimators.committee import (
 from natsel.models.estimators.renumbered import Renumbered
 from natsel.models.estimators.virtual_ensemble import TooFewTrees, VirtualEnsemble, has_stages, virtual_ensemble
 from natsel.models.fingerprints import fingerprint
-from natsel.models.protocol import Progress
+from natsel.models.own_geometry import input_geometry, unsure_of
+from natsel.models.protocol import Progress, learnt
 from natsel.models.rows import numbers_of, place_and_spread, reads_numbers, rows_as_given
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -185,23 +187,32 @@ class Sklearn:
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """One row per input, one draw per member."""
-        belief = self._predicted(self._fitted_committee(), inputs, progress)
+        belief = self._predicted(learnt(self._committee), inputs, progress)
         if isinstance(belief, GaussianSamples) and self._log_likelihood_K is not None:
             return belief.reweighted(self._log_likelihood_K)
         return belief
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What labels are expected: what is believed, but of boosted trees the whole model, as it is its best guess."""
-        committee = self._fitted_committee()
+        committee = learnt(self._committee)
         if not isinstance(committee, VirtualEnsemble) or self.weigh_members:
             takes = "progress" in inspect.signature(self.believe).parameters  # a class that derives may not
             return self.believe(inputs, **({"progress": progress} if takes else {}))
         return self._predicted(replace(committee, members=committee.members[-1:]), inputs, progress)
 
-    def _fitted_committee(self) -> Committee:
-        if self._committee is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-        return self._committee
+    def geometry(self, inputs: Rows) -> Geometry:
+        """By the leaves of trees; of other estimators, and where no tree has split yet, by inputs as they see them."""
+        committee, rows = learnt(self._committee), by_position(inputs)
+        leaves_N_T, seen_N = committee.leaves_or_rows(self._as_fitted(rows))
+        constant = isinstance(committee.members[0], DummyClassifier)  # of the only class so far
+        if constant and isinstance(self.estimator, Pipeline) and len(self.estimator) > 1:
+            seen_N = self.seeded(0)[:-1].fit_transform(seen_N)
+        if leaves_N_T is None or (leaves_N_T == leaves_N_T[:1]).all():
+            found = input_geometry(self.predictive, rows, seen_N)
+            if leaves_N_T is not None or constant:
+                found._set(warnings=("nothing learnt yet that tells points apart: they are compared by their inputs",))
+            return found
+        return Geometry.of_leaves(leaves_N_T, unsure_of(self.predictive, rows), draws_id=self._draws_id)
 
     def _predicted(self, committee: Committee, inputs: Any, progress: Progress | None) -> Belief:
         inputs, count = by_position(inputs), len(inputs)

@@ -15,7 +15,7 @@ from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.models.adapter import ModelAdapter
 from natsel.models.networks.architectures import mlp
 from natsel.models.networks.training import Training
-from natsel.models.protocol import Model, Progress
+from natsel.models.protocol import Model, Progress, learnt
 from natsel.options import Rows
 
 Head = Callable[[int, int], Any]
@@ -59,26 +59,25 @@ class ModelOnFeatures(ABC):
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the head believes about the features of inputs."""
-        head = self._head_after_fit()
+        head = learnt(self._fitted_head)
         return head.believe(self.features(self._form.read(inputs), progress=progress), progress=progress)
 
     def believe_together(
         self, pool_inputs: Rows, target_inputs: Rows, *, progress: Progress | None = None
     ) -> tuple[Belief, Belief]:
         """What the head believes about the features of both, from the same draws."""
-        head = self._head_after_fit()
+        head = learnt(self._fitted_head)
         both = (self.features(self._form.read(one), progress=progress) for one in (pool_inputs, target_inputs))
         return head.believe_both(*both, progress=progress)
+
+    def geometry(self, inputs: Rows) -> Belief:
+        """How alike the head treats the features of inputs."""
+        return learnt(self._fitted_head).geometry(self.features(self._form.read(inputs)))[0]
 
     @property
     def consistent_draws(self) -> bool:
         """Whether the head's are, which is known after a fit: it makes the head."""
         return self._fitted_head is not None and self._fitted_head.consistent_by_design
-
-    def _head_after_fit(self) -> ModelAdapter:
-        if self._fitted_head is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self._fitted_head
 
 
 def dropout_head(

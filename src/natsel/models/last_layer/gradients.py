@@ -33,7 +33,8 @@ from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_train
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.prediction import predict
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
-from natsel.models.protocol import Progress
+from natsel.models.own_geometry import by_last_layer
+from natsel.models.protocol import Progress, learnt
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -59,6 +60,7 @@ class Gradients:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [learnt(self.module)])
     _form = InputForm()
 
     def __init__(
@@ -128,8 +130,7 @@ class Gradients:
         """
         module = copied(only_module(network))
         model = cls(module, labels, sketch, prior_precision, structure, device=device, rank=rank, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         labelled, _ = as_labelled(labelled)
         module.to(model.device).eval()
         outputs_T_C = predict([module], labelled.inputs, model.device)[:, 0]
@@ -138,7 +139,7 @@ class Gradients:
 
     def believe(self, inputs: Rows, labels: Any = None, *, progress: Progress | None = None) -> FisherRows:
         """Rows of gradients at inputs, with the precision of the weights; `labels` are the inputs' own, for "true"."""
-        module = self._fitted()
+        module = learnt(self.module)
         if (labels is None) == (self.labels == "true"):
             found = "none" if labels is None else f"some for gradients under {self.labels} ones"
             raise ValueError(
@@ -152,7 +153,7 @@ class Gradients:
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
-        module, inputs = self._fitted(), self._form.read(inputs)
+        module, inputs = learnt(self.module), self._form.read(inputs)
         return self._outputs.belief(predict([module], inputs, self.device, progress), self._name)
 
     def _fit_posterior(self, module: nn.Module, outputs: Outputs, labelled: Examples | Any, seed: int) -> Self:
@@ -200,8 +201,3 @@ class Gradients:
         ones_N_1 = outputs_N_C.new_ones(len(outputs_N_C), 1)
         under = FisherFactors.categorical(ones_N_1, outputs_N_C).labelled(labels, derive(self._seed, "labels"))
         return under.outputs_N_C, "row"
-
-    def _fitted(self) -> nn.Module:
-        if self.module is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self.module

@@ -28,7 +28,8 @@ from natsel.models.networks.inputs import as_device
 from natsel.models.networks.outputs import Likelihood, Outputs, outputs_of_trained, outputs_with_likelihood
 from natsel.models.networks.own_training import TrainedElsewhere, TrainFunction
 from natsel.models.networks.training import Epoch, HowTrained, Training, how_trained, only_module, trained
-from natsel.models.protocol import Model, Progress
+from natsel.models.own_geometry import by_last_layer
+from natsel.models.protocol import Model, Progress, learnt
 from natsel.models.rows import reads_numbers, rows_of
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -54,6 +55,7 @@ class LastLayer:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: [learnt(self.module)])
     _form = InputForm()
 
     def __init__(
@@ -126,8 +128,7 @@ class LastLayer:
         labelled, _ = as_labelled(labelled)
         module = copied(only_module(network))
         model = cls(module, prior_precision, structure, device=device, rank=rank, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         model.module = module.to(model.device).eval()
         readout = readout_of_module(module, labelled.inputs, model.device)
         logits_T_C = readout.logits(readout.features(labelled.inputs))
@@ -167,7 +168,7 @@ class LastLayer:
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> FisherFactors:
         """What the last layer sees and says of inputs, with the precision of its weights."""
-        readout = self._fitted()
+        readout = learnt(self._readout)
         features_N_D = readout.features(self._form.read(inputs), progress)
         outputs_N_C = curvature_of(readout, self._outputs, features_N_D)
         belief = FisherFactors(features_N_D, outputs_N_C, self._outputs.kind, self.precision, draws_id=self._name)
@@ -178,7 +179,7 @@ class LastLayer:
         """Predictions of draws of the last layer from its posterior, the same for all inputs and calls of one seed."""
         if count < 1:
             raise ValueError(f"count: expected a number of draws from 1 on, found {count}; 100 is usual")
-        readout = self._fitted()
+        readout = learnt(self._readout)
         outputs, width = readout.weight_C_D.shape
         steps_K_P = weight_draws(self.precision, outputs * width, count, derive(seed, "last layer"))
         weight_KC_D = (readout.weight_C_D.flatten() + steps_K_P).reshape(count * outputs, width)
@@ -186,10 +187,10 @@ class LastLayer:
 
     def predictive(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the network predicts at its trained weights."""
-        return self._predict(self._fitted().weight_C_D, inputs, self._name, progress)
+        return self._predict(learnt(self._readout).weight_C_D, inputs, self._name, progress)
 
     def _predict(self, weight_KC_D: Tensor, inputs: Any, name: str, progress: Progress | None) -> Belief:
-        readout = self._fitted()
+        readout = learnt(self._readout)
         features_N_D, outputs = readout.features(self._form.read(inputs), progress), len(readout.weight_C_D)
 
         def work(part: slice) -> Tensor:
@@ -238,11 +239,6 @@ class LastLayer:
             )
         parts = [tensor.detach().cpu().numpy() for tensor in found.precision.tensors().values()]
         self._name = f"last-layer:{fingerprint(self.structure, self._outputs, readout.weight_C_D, *parts)}"
-
-    def _fitted(self) -> Readout:
-        if self._readout is None:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self._readout
 
 
 def last_layer_head(

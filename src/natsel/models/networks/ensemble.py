@@ -44,7 +44,8 @@ from natsel.models.networks.training import (
     trained_module,
     trained_outputs,
 )
-from natsel.models.protocol import Progress
+from natsel.models.own_geometry import by_last_layer
+from natsel.models.protocol import Progress, learnt
 from natsel.models.rows import reads_numbers
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -67,6 +68,7 @@ class Ensemble:
 
     consistent_draws = True
     check_inputs = reads_numbers
+    geometry = by_last_layer(lambda self: learnt(self.modules or None))
     _form = InputForm()
 
     def __init__(
@@ -114,8 +116,7 @@ class Ensemble:
         if not copies:
             raise ValueError("networks: found none; pass a list of trained networks")
         model = cls(copies, device=device, train=train)
-        if train is None:
-            model.training = TrainedElsewhere()
+        model.training = train or TrainedElsewhere()
         model.modules = [only_module(each).to(model.device).eval() for each in copies]
         model.outputs = outputs
         return model
@@ -157,13 +158,13 @@ class Ensemble:
 
     def believe(self, inputs: Rows, *, progress: Progress | None = None) -> Belief:
         """What the members say about inputs, one draw each."""
-        modules, inputs = self._fitted(), self._form.read(inputs)
+        modules, inputs = learnt(self.modules or None), self._form.read(inputs)
         name = fingerprint(*modules, self.outputs)
         return self.outputs.belief(predict(modules, inputs, self.device, progress), name)
 
     def weights(self) -> dict[str, Tensor]:
         """All that `load_weights` needs to believe the same again."""
-        state = nn.ModuleList(self._fitted()).state_dict()
+        state = nn.ModuleList(learnt(self.modules or None)).state_dict()
         return {**{name: tensor.cpu() for name, tensor in state.items()}, "natsel.outcome": self.outputs.as_tensor()}
 
     def load_weights(self, weights: dict[str, Tensor]) -> Self:
@@ -196,11 +197,6 @@ class Ensemble:
         own_loop = isinstance(how, Training) and not how.validation_draws and how.penalty is None
         alike = len(modules) > 1 and not isinstance(self.network, list)
         return own_loop and alike and worth_stacking(modules[0], self.device)
-
-    def _fitted(self) -> list[nn.Module]:
-        if not self.modules:
-            raise ValueError("model: it has learnt nothing yet; fit the model first")
-        return self.modules
 
 
 class Deterministic(Ensemble):

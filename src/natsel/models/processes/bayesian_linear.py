@@ -21,6 +21,7 @@ from natsel.beliefs import GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
 from natsel.models.fingerprints import fingerprint
+from natsel.models.protocol import learnt
 from natsel.models.rows import Array, numbers_of, place_and_spread, reads_numbers, rows_of
 from natsel.options import Rows
 
@@ -82,9 +83,7 @@ class BayesianLinear:
 
     def believe(self, inputs: Rows) -> GaussianFeatures:
         """The posterior: its mean, and features whose products are its covariances."""
-        if self._draws_id is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-
+        draws_id = learnt(self._draws_id)
         inputs = self._form.read(inputs)
         mean_N = torch.empty(len(inputs), dtype=torch.float64)
 
@@ -95,7 +94,7 @@ class BayesianLinear:
             return found
 
         features_N_D = chunked(work, len(inputs), 32 * len(self.mean_D), torch.device("cpu"))
-        return GaussianFeatures._own(features_N_D, self.fitted_noise, self._draws_id, mean=mean_N)
+        return GaussianFeatures._own(features_N_D, self.fitted_noise, draws_id, mean=mean_N)
 
     def predictive(self, inputs: Rows) -> GaussianSamples:
         """What labels are expected: one Gaussian per input, posterior variance and noise together."""

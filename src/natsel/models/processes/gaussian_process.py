@@ -23,11 +23,11 @@ from torch import Tensor
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, GaussianSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import chunked
+from natsel.models.estimators.sklearn import Sklearn
 from natsel.models.fingerprints import fingerprint
 from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
 from natsel.models.rows import Array, numbers_of, rows_of
 from natsel.options import Rows
-from natsel.seeds import derive
 
 # Of the noise's variance: features that explain less than this of a label do not show in any score.
 _TOLERANCE = 1e-9
@@ -83,9 +83,7 @@ class GaussianProcess(JointProcess):
 
     def fit(self, labelled: Examples | Any, validation: Examples | Any = None, *, seed: int = 0) -> Self:
         """Fit afresh, kernel parameters included; `seed` decides restarts of their search, and the joint draws."""
-        estimator = sklearn.base.clone(self.estimator)
-        states = [name for name in estimator.get_params() if name.rpartition("__")[2] == "random_state"]
-        estimator.set_params(**{name: derive(seed, "sklearn", name) % 2**31 for name in states})
+        estimator = Sklearn(self.estimator).seeded(seed)
         labelled, _ = as_labelled(labelled)
         rows_N = rows_of(labelled.inputs)
         if self.regression:
@@ -107,6 +105,9 @@ class GaussianProcess(JointProcess):
         self._posterior = (_Regression if self.regression else _Laplace)(estimator, self.noise)
         self._fit_id = (fingerprint(self, self._posterior.process.kernel_, seed, rows_N, labels_N),)
         return self
+
+    def _prior(self, rows_N_D: Array) -> Covariance:
+        return self._posterior.prior(self._posterior.prepare(rows_N_D))
 
     def predictive(self, inputs: Rows) -> GaussianSamples | CategoricalSamples:
         """What labels are expected, one row per input: a Gaussian, or the estimator's own class probabilities."""
@@ -191,10 +192,11 @@ class _Posterior(ABC):
             else torch.empty(0, 0)
         )
 
-        def prior(i: Tensor, j: Tensor) -> Tensor:
-            return torch.from_numpy(self.kernel(inputs_N[i.numpy()], inputs_N[j.numpy()]))
+        return posterior_covariance(self.prior(inputs_N), taken_n_N, self.scale)
 
-        return posterior_covariance(prior, taken_n_N, self.scale)
+    def prior(self, inputs_N: Array) -> Covariance:
+        """Blocks of the prior covariance of these inputs."""
+        return lambda i, j: torch.from_numpy(self.kernel(inputs_N[i.numpy()], inputs_N[j.numpy()]))
 
     def _training(self) -> Array:
         inputs: Array = self.process.X_train_

@@ -23,7 +23,7 @@ from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures, Gaussia
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import require
 from natsel.models.fingerprints import fingerprint
-from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky
+from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky
 from natsel.models.protocol import Progress
 from natsel.models.rows import Array, numbers_of, rows_of
 from natsel.options import Rows
@@ -147,6 +147,10 @@ class GPyTorch(JointProcess):
         if self.regression:
             return GaussianFeatures._own(features_N_D, noise, draws_id, mean=mean_N)
         return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, draws_id)
+
+    def _prior(self, rows_N_D: Array) -> Covariance:
+        rows_N, kernel = torch.from_numpy(rows_N_D), self.process.covar_module
+        return lambda i, j: kernel(rows_N[i], rows_N[j]).to_dense().detach()
 
     def _noise(self) -> float:
         return float(self.likelihood.noise.detach())

@@ -20,9 +20,11 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs import Belief, CategoricalSamples
+from natsel.beliefs.geometry import Geometry
 from natsel.data.examples import InputForm
 from natsel.memory import chunked, require
 from natsel.models.fingerprints import fingerprint
+from natsel.models.protocol import learnt
 from natsel.models.rows import Array, reads_numbers, rows_of
 from natsel.options import Rows
 from natsel.seeds import derive
@@ -130,6 +132,7 @@ class JointProcess(ABC):
     consistent_draws = True  # within one call: `believe_together` is there for more
     check_inputs = reads_numbers
     draws: int
+    predictive: Any
     _columns: int
     _form: InputForm
     _seed: int
@@ -148,9 +151,22 @@ class JointProcess(ABC):
         both, split = self._joint_belief(np.concatenate([pool_N_D, targets_M_D])), len(pool_N_D)
         return both[:split].with_ids(np.arange(split)), both[split:].with_ids(np.arange(len(targets_M_D)))
 
+    @abstractmethod
+    def _prior(self, rows_N_D: Array) -> Covariance: ...
+
+    def geometry(self, inputs: Rows) -> Geometry:
+        """How alike points are before any label: prior correlation, in features of these inputs alone."""
+        from natsel.models.own_geometry import TOLERANCE, unsure_of  # here: it imports this
+
+        rows_N_D = self._rows(inputs)
+        prior, parts = self._prior(rows_N_D), torch.arange(len(rows_N_D)).tensor_split(-(-len(rows_N_D) // 256))
+        scale_N = torch.cat([prior(some, some).diagonal() for some in parts]).clamp_min(1e-300).rsqrt()
+        correlation = lambda i, j: prior(i, j) * scale_N[i, None] * scale_N[j]  # noqa: E731
+        features_N_D = pivoted_cholesky(torch.ones_like(scale_N), correlation, TOLERANCE)
+        return Geometry(features_N_D, unsure_of(self.predictive, inputs), draws_id=self._draws_id(rows_N_D))
+
     def _rows(self, inputs: Any) -> Array:
-        if self._fit_id is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
+        learnt(self._fit_id)
         return rows_of(self._form.read(inputs), self._columns)
 
     def _draws_id(self, rows_N_D: Array) -> str:

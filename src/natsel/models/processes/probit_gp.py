@@ -21,7 +21,8 @@ from natsel.beliefs import CategoricalSamples
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.information.gaussian_predictive import probit_bald
 from natsel.memory import chunked
-from natsel.models.processes.joint_features import JointProcess, pivoted_cholesky, posterior_covariance
+from natsel.models.processes.joint_features import Covariance, JointProcess, pivoted_cholesky, posterior_covariance
+from natsel.models.protocol import learnt
 from natsel.models.rows import Array, rows_of
 from natsel.options import Rows
 
@@ -80,10 +81,14 @@ class ProbitGP(JointProcess):
         self._fit_id = (self.variance, self.length, self.draws, seed, rows_N, labels_N.astype(np.int64))
         return self
 
+    def _prior(self, rows_N_D: Array) -> Covariance:
+        rows_N = torch.from_numpy(rows_N_D)
+        return lambda i, j: self._kernel(rows_N[i], rows_N[j])
+
     def _joint_belief(self, rows_N_D: Array) -> CategoricalSamples:
         rows_N = torch.from_numpy(rows_N_D)
         mean_N, variance_N = self._moments(rows_N)
-        covariance = posterior_covariance(lambda i, j: self._kernel(rows_N[i], rows_N[j]), self._taken(rows_N))
+        covariance = posterior_covariance(self._prior(rows_N_D), self._taken(rows_N))
         features_N_D = pivoted_cholesky(variance_N, covariance, _TOLERANCE * self.variance)
         return self._two_classes(mean_N, features_N_D, torch.special.log_ndtr, 64, self._draws_id(rows_N_D))
 
@@ -98,7 +103,7 @@ class ProbitGP(JointProcess):
         return probit_bald(*self._moments(torch.from_numpy(self._rows(inputs))))
 
     def _moments(self, rows_N: Tensor) -> tuple[Tensor, Tensor]:
-        sites = self._fitted()
+        sites = learnt(self.sites)
         weights_n = torch.from_numpy(sites.weights_N)
 
         def work(part: slice) -> Tensor:
@@ -111,7 +116,7 @@ class ProbitGP(JointProcess):
         return mean_N.contiguous(), variance_N.contiguous()
 
     def _taken(self, rows_N: Tensor) -> Tensor:
-        sites = self._fitted()
+        sites = learnt(self.sites)
         cross_n_N = self._kernel(self._inputs_N, rows_N) * torch.from_numpy(np.sqrt(sites.precision_N))[:, None]
         found: Tensor = torch.linalg.solve_triangular(torch.from_numpy(sites.factor_N_N), cross_n_N, upper=False)
         return found
@@ -119,11 +124,6 @@ class ProbitGP(JointProcess):
     def _kernel(self, first_N: Tensor, second_M: Tensor) -> Tensor:
         squared_N_M = torch.cdist(first_N, second_M, compute_mode="donot_use_mm_for_euclid_dist").square_()
         return squared_N_M.mul_(-0.5 / self.length**2).exp_().mul_(self.variance)
-
-    def _fitted(self) -> Sites:
-        if self.sites is None:
-            raise ValueError("model: it has not learnt anything yet; fit the model first")
-        return self.sites
 
 
 def propagate(kernel_N_N: Array, signs_N: Array) -> Sites:
