@@ -71,6 +71,19 @@ class FittedModel:
         """What the model is evaluated on, with classes numbered as in the pool."""
         return self._numbered("test")
 
+    @property
+    def measures(self) -> bool:
+        """Whether there are examples that a fit is evaluated on."""
+        return any(given is not None for given in self._examples_given.values())
+
+    def round_without_fit(self, record: RunRecord) -> int:
+        """The revision of the labels there are, with a round in the journal for what is chosen without a fit."""
+        state = record.snapshot()
+        revision = self._revision_of(state)
+        if revision:
+            record.journal.record_round(record.run, revision, len(state.values), {}, {})
+        return revision
+
     def _numbered(self, name: str) -> Examples | None:
         given = self._examples_given[name]
         if given is not None and self._pool.renamed:

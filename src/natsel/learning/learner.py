@@ -19,6 +19,7 @@ docs/theory/information-quantities.md, 16 (the two loops).
 """
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,7 +97,10 @@ class ActiveLearner:
     gives new ones, "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore them. `junk`
     says what points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose").
     `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the same way even
-    where training cannot be repeated to the last bit. `progress`: True for a bar while the model is fitted or asked, or
+    where training cannot be repeated to the last bit. A method that reads no belief (`random`) fits a model where
+    `test` or `validation` examples are to be measured, at the end of `run` and for `predict` or `belief`, not to choose.
+    What a method says of its batches (`Selection.warnings`) is said once in a run, whatever numbers stand in it, and
+    again where the words change; the journal keeps it beside each batch. `progress`: True for a bar while the model is fitted or asked, or
     a function that `run` calls with (labels, budget). `who` is the name of this client among several on one journal;
     without one it gets a name that no other has. `resolve` says which label of several people
     counts: the "majority", which leaves an id without a label while votes tie (disputed), the "last" (the default for
@@ -166,6 +170,8 @@ class ActiveLearner:
             known = next((one for one in self.journal.runs() if one.name == run), None)
             self.method = resolve_method(method) if method is not None else method_of(known)
             self.k = k if k is not None else 10 if known is None else known.current_terms.k
+            asks = () if known is None else [ask for one in self.journal.rounds(known.run) for ask in one.asks]
+            self._said = {in_words(warning) for ask in asks for warning in ask.warnings}
             self.targets = targets_for(self.method, targets)
             self._record = self._begin(run, self._names, known, resolve)
         except BaseException:
@@ -195,7 +201,7 @@ class ActiveLearner:
 
     @property
     def model(self) -> Model:
-        """The model, fitted to the labels there were at the last ask, run or belief."""
+        """The model, fitted to the labels there were at the last ask, run or belief that needed a fit."""
         return self._fitted.model
 
     @property
@@ -389,7 +395,7 @@ class ActiveLearner:
         total, log_prob = (ask.total, ask.log_prob) if whole else (None, None)
         own = replace(self.method, name=ask.method)  # a method of the user's that the run has no more
         method = self.method if ask.method == self.method.name else METHODS.get(ask.method, own)
-        nothing = random_selection(ids, len(ids), self.pool, 0).picked.with_ids(ids)
+        nothing = nothing_believed(ids, self.pool)
         costs = None if self.costs is None else self.costs.of(ids)
         total = math.nan if total is None else total
         return Selection(
@@ -455,7 +461,8 @@ class ActiveLearner:
         Where labels have costs, `budget` is what all labels together may cost.
 
         Ids that an earlier run under the same name left outstanding are answered first; without a name, those that
-        clients without one left when they ended. At the end the model is fitted to all labels and evaluated.
+        clients without one left when they ended. At the end the model is fitted to all labels and evaluated; before that
+        in each round, but for a method that reads no belief where no rule (`stop`) or example looks at the model.
         """
         limit: float | None = None
         rules: list[Rule] = []
@@ -465,16 +472,19 @@ class ActiveLearner:
         elif budget is not None:
             limit = as_budget(budget)
             rules = [CostBudget(limit)]
-        rules += as_rules(stop, "stop")
+        looked_at = as_rules(stop, "stop")
+        rules += looked_at
+        fits = self._fits or bool(looked_at)
         while True:
             self._answer_outstanding(oracle)
             with self._lock:
-                self._fitted.fit_and_evaluate(self._record)
-            state = self._record.state
+                if fits:
+                    self._fitted.fit_and_evaluate(self._record)
+            state = self._record.catch_up()
             if self.progress is not None:
                 self.progress(len(state.values), int(limit) if limit and self.costs is None else len(self.pool))
             rule, reason = self._reason_to_stop(rules)
-            if not reason and not len(self._ask(self.k, limit)):
+            if not reason and not len(self._ask(self.k, limit, fits=fits)):
                 rule, reason = "exhausted", "nothing is left to ask for"
                 if limit is not None and self.costs is not None and len(self._record.free_ids()):
                     left = self._left(limit)
@@ -482,6 +492,9 @@ class ActiveLearner:
                 if state.outstanding:
                     reason += f": {len(state.outstanding)} ids are outstanding with other clients"
             if reason:
+                if not fits:
+                    with self._lock:
+                        self._fitted.fit_and_evaluate(self._record)
                 self.journal.record_stop(state.run, Stop(state.revision, rule, reason))
                 return reason
 
@@ -525,9 +538,16 @@ class ActiveLearner:
                 " as it was or choose another file"
             )
 
-    def _ask(self, k: int | None, limit: float | None = None, budget: float | None = None) -> Selection:
+    @property
+    def _fits(self) -> bool:
+        """Whether a batch needs a fit: the method reads a belief, or there are examples to measure."""
+        return self.method.facts.reads_belief or self._fitted.measures
+
+    def _ask(
+        self, k: int | None, limit: float | None = None, budget: float | None = None, fits: bool = False
+    ) -> Selection:
         with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
-            return self._choose_and_record(k, limit, budget, self._record.names.take())
+            return self._choose_and_record(k, limit, budget, self._record.names.take(), fits or self._fits)
 
     def _left(self, limit: float) -> float:
         """What is left of a limit on the cost of all labels, once everything outstanding is labelled."""
@@ -535,28 +555,39 @@ class ActiveLearner:
         state = self._record.state
         return max(0.0, limit - self.costs.total([*state.values, *state.disputed, *state.outstanding]))
 
-    def _choose_and_record(self, k: int | None, limit: float | None, budget: float | None, who: str) -> Selection:
+    def _choose_and_record(
+        self, k: int | None, limit: float | None, budget: float | None, who: str, fits: bool
+    ) -> Selection:
         """Choose again as long as another client is quicker with one of the ids. `limit` is on all labels, `budget` on
         this batch; where labels have costs both are counted in costs, else there is no budget.
         """
-        self._fitted.fit_and_evaluate(self._record)
+        self._record.catch_up()
+        free = self._free_points(k, limit, budget)
+        if free.count == 0:
+            return self._at_random(free, 0)
+        if fits:
+            self._fitted.fit_and_evaluate(self._record)
+        revision = self._fitted.revision if fits else self._fitted.round_without_fit(self._record)
         believed = Believed()
-        seconds = {"believe": 0.0, "select": 0.0} if self._fitted.revision else {}
+        seconds = {"believe": 0.0, "select": 0.0} if revision else {}
         while True:
             free = self._free_points(k, limit, budget)
-            cold = free.count == 0 or not self._fitted.revision
+            cold = free.count == 0 or not revision
             seed = derive(self.seed, "start" if cold else "select", free.ask)
-            selection = self._at_random(free, seed) if cold else self._by_method(free, believed, seconds, seed)
+            selection = self._at_random(free, seed) if cold else self._by_method(free, believed, seconds, seed, fits)
             if free.count == 0:
                 return selection
+            standing = () if cold else selection.warnings
             selection = self._with_costs_and_warnings(selection, k, free.affordable)
-            ask = as_ask(selection, seed=seed, revision=self._fitted.revision, seconds=seconds, who=who)
+            ask = as_ask(selection, seed=seed, revision=revision, seconds=seconds, who=who)
             if self.costs is None:
                 most = None if limit is None else int(limit)
             else:  # what others were handed in the meantime has to be paid for first
                 most = None if limit is None else free.handed_out + len(ask.picks)
             if self._record.ask(ask, most):
-                return selection
+                known = [warning for warning in standing if in_words(warning) in self._said]
+                self._said.update(map(in_words, standing))
+                return replace(selection, warnings=tuple(one for one in selection.warnings if one not in known))
 
     def _free_points(self, k: int | None, limit: float | None, budget: float | None) -> FreePoints:
         """What the next batch may be chosen from, and how large it may be."""
@@ -591,9 +622,11 @@ class ActiveLearner:
         paid = free.affordable is None or self.costs is None or self.costs.total(ids) <= free.affordable
         return replace(drawn, ids=ids, picked=drawn.picked.with_ids(ids)) if paid else drawn
 
-    def _by_method(self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int) -> Selection:
+    def _by_method(
+        self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int, fitted: bool
+    ) -> Selection:
         """A batch that the method chooses. `believed` is what it was last chosen by, and is used again where that still
-        holds; `seconds` are added to.
+        holds; `seconds` are added to. Nothing is believed by a model that was not `fitted`.
         """
         started, count = perf_counter(), free.count
         part_seed = derive(self.seed, "part", free.ask)
@@ -608,7 +641,12 @@ class ActiveLearner:
             taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
         else:
             belief = believed.belief = believed.targets = believed.given = None  # frees memory before the next are made
-            belief, believed.targets, believed.given = self._believe_for(ids, derive(self.seed, "targets", free.ask))
+            if fitted:
+                belief, believed.targets, believed.given = self._believe_for(
+                    ids, derive(self.seed, "targets", free.ask)
+                )
+            else:
+                belief = nothing_believed(ids, self.pool)
             believed.belief = belief
         seconds["believe"] += perf_counter() - started
         started = perf_counter()
@@ -626,6 +664,9 @@ class ActiveLearner:
                 budget=free.affordable,
             )
         seconds["select"] += perf_counter() - started
+        if not fitted:
+            scored = zip(selection.ids.tolist(), selection.scores.tolist(), strict=True)
+            selection = replace(selection, recorded=tuple(Pick(*one, None, None, None, None) for one in scored))
         return selection
 
     def _with_costs_and_warnings(self, selection: Selection, k: int | None, affordable: float | None) -> Selection:
@@ -691,7 +732,7 @@ class ActiveLearner:
             gains = [pick.score if is_gain else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
             known = [gain for gain in gains if gain is not None]
             gain = float(np.mean(known)) if known else None
-            if gain is not None and gain < 1e-9 and self._fitted.makes_one_draw(self._record):
+            if gain is not None and gain < 1e-9 and self._fitted.revision and self._fitted.makes_one_draw(self._record):
                 gain = float("nan")
             view = View(
                 n_labelled=len(self._record.state.values),
@@ -699,7 +740,7 @@ class ActiveLearner:
                 gain=gain,
                 predictions=lambda points: self._fitted.predictions(points, self._record),
                 n_skipped=len(self._record.state.skipped),
-                gain_available=not asks or not asks[-1].revision or bool(known),
+                gain_available=not asks or asks[-1].picks[0].score is None or bool(known),
                 cost=self._cost(self._record.state),
             )
             reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
@@ -755,8 +796,7 @@ def part_looked_at(free_ids: Array, method: Method, k: int, candidates: int | No
 
 
 def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selection:
-    """k ids at random, for when there is no label to fit a model to. Nothing is believed about them: one draw, in which
-    everything is equally likely.
+    """k ids at random, for when there is no label to fit a model to.
 
     >>> random_selection(np.arange(5), 2, Pool(np.zeros((5, 1))), seed=0).warnings == (COLD,)
     True
@@ -765,19 +805,35 @@ def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selectio
     full = len(pool.labelled_ids) == len(pool) > 0
     none = "every point has a label; labels that a simulation hides are passed as answers=…" if full else ""
     warnings = (COLD,) if k else (f"no points are free: {none or 'all are labelled, outstanding or skipped'}",)
-    belief: Belief
+    zeros_k = torch.zeros(k, dtype=torch.float64)
+    return Selection(ids, zeros_k, 0.0, warnings, METHODS["random"], nothing_believed(ids, pool))
+
+
+def nothing_believed(ids: Array, pool: Pool) -> Belief:
+    """One draw, in which everything is equally likely: what stands in a selection where no model was asked.
+
+    >>> nothing_believed(np.arange(5), Pool(np.zeros((5, 1)))).shape
+    (5, 1, 2)
+    """
     if pool.regression:
-        belief = GaussianFeatures(torch.zeros(k, 1), ids=ids)
-    else:
-        classes = max(2, len(pool.classes))
-        belief = CategoricalSamples.from_probs(torch.full((k, 1, classes), 1 / classes), ids=ids)
-    return Selection(ids, torch.zeros(k, dtype=torch.float64), 0.0, warnings, METHODS["random"], belief)
+        return GaussianFeatures(torch.zeros(len(ids), 1), ids=ids)
+    classes = max(2, len(pool.classes))
+    return CategoricalSamples.from_probs(torch.full((len(ids), 1, classes), 1 / classes), ids=ids)
+
+
+def in_words(warning: str) -> str:
+    """A warning without its numbers: what two batches have in common that are warned of for the same reason.
+
+    >>> in_words("the batch carries 2.1 of 2.3 nats") == in_words("the batch carries 1.9 of 2 nats")
+    True
+    """
+    return re.sub(r"\d[\d., …]*", "#", warning)
 
 
 def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str, float], who: str) -> Ask:
     """What the journal keeps of a selection: each pick with its score and the split of its uncertainty in nats."""
     nothing: list[float | None] = [None] * len(selection)
-    cold = COLD in selection.warnings
+    cold = COLD in selection.warnings or selection.recorded is not None
     splits = (nothing, nothing) if cold else uncertainty_split(selection.picked)
     scores = nothing if cold else selection.scores.tolist()
     # An id that a search drew twice is asked for once.
