@@ -2,9 +2,16 @@
 
 The figures are those of the files in results/ that are named beside them; tests/choose/test_recommended.py works each
 sentence out from its file. docs/which-method.md shows the same table.
+
+`DEFAULT` and `CONTENDERS` are all that a learner, `natsel.compare`, the programs and new recipes take where nothing is said.
 """
 
 from dataclasses import dataclass
+
+DEFAULT = "power-bald"
+"""The method of a new run."""
+CONTENDERS = {False: ("random", "margin", DEFAULT), True: ("random", "batchbald", DEFAULT)}
+"""What is compared: of classes, and of numbers (True)."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from natsel.beliefs import Belief, ClassProbabilities, seen_as
 from natsel.data.examples import Examples, InputForm, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
-from natsel.evaluation.of_belief import evaluate
+from natsel.evaluation.classification import rare_class
+from natsel.evaluation.of_belief import POSITIVES, evaluate
 from natsel.learning.arguments import examples_for
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
@@ -118,6 +119,9 @@ class FittedModel:
                 found = evaluate(self.predictive(examples.inputs), examples.labels, details=not before)
                 metrics |= {f"{before}{name}": value for name, value in found.items()}
                 seconds["evaluate"] = seconds.get("evaluate", 0.0) + perf_counter() - started
+                rare = rare_class(examples.labels) if "accuracy" in found and labelled.n_classes == 2 else None
+                if rare is not None and POSITIVES not in metrics:
+                    metrics[POSITIVES] = float(np.count_nonzero(labelled.labels == rare))
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
 
     def predictive(self, inputs: Any) -> Belief:

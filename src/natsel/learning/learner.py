@@ -35,6 +35,7 @@ from natsel.beliefs.targets import Targets
 from natsel.choose import METHODS, Method, Selection, select
 from natsel.choose import resolve as resolve_method
 from natsel.choose.costs import Costs, as_budget
+from natsel.choose.recommended import DEFAULT
 from natsel.choose.selection import Pick, uncertainty_split
 from natsel.data.alignment import index_of, only_counts
 from natsel.data.any_source import examples_from
@@ -89,7 +90,7 @@ class Believed:
 class ActiveLearner:
     """Chooses what to label next, from a model, a pool and a method; keeps everything in `store` (None: in memory).
 
-    A new run has the method "power-bald" and k = 10 unless others are given; a run that is gone on with keeps its own
+    A new run has the method `natsel.choose.recommended.DEFAULT` and k = 10 unless others are given; a run that is gone on with keeps its own
     unless others are given, which the journal then records. Its pool may have grown, by points with new ids.
     Labels and marks that the pool already has are told first. `validation` goes to the model's fit, and it and `test`
     are evaluated after every fit, `candidates` makes each ask look at a random part of the pool of that size only.
@@ -110,7 +111,7 @@ class ActiveLearner:
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], answers=np.arange(20) // 10)
-    >>> learner = ActiveLearner(RandomForestClassifier(5), pool, method="bald", k=2)
+    >>> learner = ActiveLearner(RandomForestClassifier(5), pool, k=2)
     >>> learner.run(budget=6)
     'the budget of 6 labels is used'
     >>> len(learner.labelled_ids)
@@ -762,7 +763,7 @@ def picks_counted(bar: Callable[[int, int], None], total: int) -> Callable[[int]
 def method_of(known: Run | None) -> Method:
     """The method of a run that is gone on with; of a new one, the default."""
     if known is None:
-        return METHODS["power-bald"]
+        return METHODS[DEFAULT]
     terms = known.current_terms
     method = METHODS.get(terms.method)
     same = method is not None and repr(method.objective) == terms.config.get("objective", repr(method.objective))

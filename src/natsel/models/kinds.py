@@ -399,9 +399,9 @@ KINDS: dict[str, Kind] = {
         {
             **_NOISE,
             "trees": Option(int, 100, least=1),
-            "leaf": Option(int, 1, least=1),
-            # A leaf of one label is no certainty.
-            "smoothing": Option(float, 0.01, least=0, most=0.99),
+            # The forest of the README: a leaf of one label is no certainty. Smoothing is that of `models.Sklearn`: none.
+            "leaf": Option(int, 3, least=1),
+            "smoothing": Option(float, 0.0, least=0, most=0.99),
             **_TRANSFORMS,
         },
         _forest,
