@@ -2,14 +2,12 @@
 
 The figures are those of the files in results/ that are named beside them; tests/choose/test_recommended.py works each
 sentence out from its file. docs/which-method.md shows the same table.
-
-`DEFAULT` and `CONTENDERS` are all that a learner, `natsel.compare`, the programs and new recipes take where nothing is said.
 """
 
 from dataclasses import dataclass
 
 DEFAULT = "power-bald"
-"""The method of a new run."""
+"""The method of learners, programs and new recipes where none is named; this is the only place that says so."""
 CONTENDERS = {False: ("random", "margin", DEFAULT), True: ("random", "batchbald", DEFAULT)}
 """What is compared: of classes, and of numbers (True)."""
 

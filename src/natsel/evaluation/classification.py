@@ -1,7 +1,7 @@
 """How good class predictions are, from the log of the mean predictive.
 
     accuracy = share of points whose label is arg max_c p̄(c | x); balanced: the mean of that share over classes
-    average precision = Σ_i (recall_i − recall_{i−1}) · precision_i, where the rarer of two classes is found (`detection`)
+    average precision = Σ_i (recall_i − recall_{i−1}) · precision_i of finding the rarer of two classes (`detection`)
     nll      = − mean_n log p̄(y_n | x_n)                              in nats, lower is better
     brier    = mean_n Σ_c (p̄(c | x_n) − 1[y_n = c])²                  from 0 to 2, lower is better (Brier 1950)
 
@@ -61,10 +61,8 @@ def rare_class(labels: Rows) -> int | None:
     >>> rare_class([0, 1, 0]), rare_class([0, 1]), rare_class([0, 1, 2])
     (1, 1, None)
     """
-    counts_C = torch.bincount(as_tensor(labels, "labels").flatten().long())
-    if len(counts_C) != 2 or not bool(counts_C.all()):
-        return None
-    return 0 if bool(counts_C[0] < counts_C[1]) else 1
+    counts_C = torch.bincount(as_tensor(labels, "labels").flatten().long()).tolist()
+    return int(counts_C[0] >= counts_C[1]) if len(counts_C) == 2 and 0 not in counts_C else None
 
 
 def average_precision(log_mean_N_C: Tensor, labels_N: Rows) -> float:

@@ -50,6 +50,8 @@ class FittedModel:
         self._examples_given = {
             name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
+        self.measures = any(given is not None for given in self._examples_given.values())
+        """Whether there are examples that a fit is evaluated on."""
         self._form = InputForm.of(pool.inputs)
         for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
             self._adapter.check_inputs(self._form.read(inputs))
@@ -72,37 +74,27 @@ class FittedModel:
         """What the model is evaluated on, with classes numbered as in the pool."""
         return self._numbered("test")
 
-    @property
-    def measures(self) -> bool:
-        """Whether there are examples that a fit is evaluated on."""
-        return any(given is not None for given in self._examples_given.values())
-
-    def round_without_fit(self, record: RunRecord) -> int:
-        """The revision of the labels there are, with a round in the journal for what is chosen without a fit."""
-        state = record.snapshot()
-        revision = self._revision_of(state)
-        if revision:
-            record.journal.record_round(record.run, revision, len(state.values), {}, {})
-        return revision
-
     def _numbered(self, name: str) -> Examples | None:
         given = self._examples_given[name]
         if given is not None and self._pool.renamed:
             given = replace(given, classes=tuple(self._pool.renamed.get(one, one) for one in given.classes))
         return None if given is None else numbered_like(given, self._pool.classes)
 
-    def fit_and_evaluate(self, record: RunRecord) -> None:
+    def fit_and_evaluate(self, record: RunRecord, fits: bool = True) -> int:
         """Fit to the labels there are, evaluate on the test and the validation examples and write the round into the
-        journal; nothing of this where the model knows these labels already.
+        journal; nothing of this where the model knows these labels already, and not `fits`: the round alone is written.
+        Returns the revision of the labels.
         """
         state = record.snapshot()  # others may tell more while the model is fitted
         revision = self._revision_of(state)
-        if revision == self.revision:
-            return
+        if revision and not fits:
+            record.journal.record_round(record.run, revision, len(state.values), {}, {})
+        if revision == self.revision or not fits:
+            return revision
         labelled = self._examples(record, state) if revision else None
         self.revision, self.labelled = 0, None  # a fit that fails leaves no model
         if labelled is None:
-            return  # all labels there were are disputed
+            return revision  # all labels there were are disputed
         started = perf_counter()
         self._fit(labelled, revision, record)
         if not (self._known_consistent or self._adapter.consistent_by_design):
@@ -111,7 +103,7 @@ class FittedModel:
         self.revision, self.labelled = revision, labelled
         seconds = {"fit": perf_counter() - started}
         if record.journal.has_round(record.run, revision):
-            return  # evaluated before a kill, or by another client
+            return revision  # evaluated before a kill, or by another client
         metrics: dict[str, float] = {}
         for before, examples in (("", self.test), (VALIDATION, self.validation)):
             if examples is not None:
@@ -123,6 +115,7 @@ class FittedModel:
                 if rare is not None and POSITIVES not in metrics:
                     metrics[POSITIVES] = float(np.count_nonzero(labelled.labels == rare))
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
+        return revision
 
     def predictive(self, inputs: Any) -> Belief:
         """What labels the model expects of inputs, one row for each: without draws, where it can."""

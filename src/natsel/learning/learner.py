@@ -23,6 +23,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
@@ -63,6 +64,7 @@ from natsel.store.state import Rule as VotingRule
 from natsel.store.state import RunState
 
 COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
+_in_words = partial(re.compile(r"\d[\d., …]*").sub, "#")  # a warning without its numbers
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,9 @@ class FreePoints:
 
 @dataclass
 class Believed:
-    """What a batch was chosen by: the next attempt at it may use it again."""
+    """What a batch was chosen by, if a model was fitted for it: the next attempt at it may use it again."""
 
+    fitted: bool
     belief: Belief | None = None
     targets: Targets[Belief] | None = None
     given: Targets[Belief] | None = None
@@ -90,24 +93,23 @@ class Believed:
 class ActiveLearner:
     """Chooses what to label next, from a model, a pool and a method; keeps everything in `store` (None: in memory).
 
-    A new run has the method `natsel.choose.recommended.DEFAULT` and k = 10 unless others are given; a run that is gone on with keeps its own
-    unless others are given, which the journal then records. Its pool may have grown, by points with new ids.
-    Labels and marks that the pool already has are told first. `validation` goes to the model's fit, and it and `test`
-    are evaluated after every fit, `candidates` makes each ask look at a random part of the pool of that size only.
-    `targets` are the inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that
-    gives new ones, "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore them. `junk`
-    says what points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose").
-    `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the same way even
-    where training cannot be repeated to the last bit. A method that reads no belief (`random`) fits a model where
-    `test` or `validation` examples are to be measured, at the end of `run` and for `predict` or `belief`, not to choose.
-    What a method says of its batches (`Selection.warnings`) is said once in a run, whatever numbers stand in it, and
-    again where the words change; the journal keeps it beside each batch. `progress`: True for a bar while the model is fitted or asked, or
-    a function that `run` calls with (labels, budget). `who` is the name of this client among several on one journal;
-    without one it gets a name that no other has. `resolve` says which label of several people
-    counts: the "majority", which leaves an id without a label while votes tie (disputed), the "last" (the default for
-    real numbers), or a function of the list of votes such as `statistics.median`. `costs` say what the label of each
-    point costs (one number per point in the order of the pool, a mapping from id to cost, or a function of ids): points
-    are then chosen by gain per cost, and budgets are counted in costs.
+    A new run has the method `natsel.choose.recommended.DEFAULT` and k = 10 unless others are given; a run that is gone
+    on with keeps its own unless others are given, which the journal then records. Its pool may have grown, by points
+    with new ids. Labels and marks that the pool already has are told first. `validation` goes to the model's fit, and
+    it and `test` are evaluated after every fit, `candidates` makes each ask look at a random part of the pool of that
+    size only. `targets` are the inputs that prediction-aware methods want to do well on: inputs, a function of (count,
+    seed) that gives new ones, "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore
+    them. `junk` says what points that were set aside teach: nothing ("reject"), or that no class is likely there
+    ("expose"). `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the
+    same way even where training cannot be repeated to the last bit. A method that reads no belief (`random`) fits no
+    model to choose, only to measure where `test` or `validation` are given, for `predict`, and at the end of `run`. A
+    warning of a method is said once in a run, whatever its numbers; the journal keeps it beside each batch. `progress`:
+    True for a bar while the model is fitted or asked, or a function that `run` calls with (labels, budget). `who` is
+    the name of this client among several on one journal; without one it gets a name that no other has. `resolve` says
+    which label of several people counts: the "majority", which leaves an id without a label while votes tie (disputed),
+    the "last" (the default for real numbers), or a function of the list of votes such as `statistics.median`. `costs`
+    say what the label of each point costs (one number per point in the order of the pool, a mapping from id to cost, or
+    a function of ids): points are then chosen by gain per cost, and budgets are counted in costs.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], answers=np.arange(20) // 10)
@@ -171,8 +173,9 @@ class ActiveLearner:
             known = next((one for one in self.journal.runs() if one.name == run), None)
             self.method = resolve_method(method) if method is not None else method_of(known)
             self.k = k if k is not None else 10 if known is None else known.current_terms.k
-            asks = () if known is None else [ask for one in self.journal.rounds(known.run) for ask in one.asks]
-            self._said = {in_words(warning) for ask in asks for warning in ask.warnings}
+            rounds = () if known is None else self.journal.rounds(known.run)
+            self._said = {_in_words(said) for one in rounds for ask in one.asks for said in ask.warnings}
+            self._fits = self.method.facts.reads_belief or self._fitted.measures  # before each batch
             self.targets = targets_for(self.method, targets)
             self._record = self._begin(run, self._names, known, resolve)
         except BaseException:
@@ -462,8 +465,7 @@ class ActiveLearner:
         Where labels have costs, `budget` is what all labels together may cost.
 
         Ids that an earlier run under the same name left outstanding are answered first; without a name, those that
-        clients without one left when they ended. At the end the model is fitted to all labels and evaluated; before that
-        in each round, but for a method that reads no belief where no rule (`stop`) or example looks at the model.
+        clients without one left when they ended. At the end the model is fitted to all labels and evaluated.
         """
         limit: float | None = None
         rules: list[Rule] = []
@@ -473,15 +475,13 @@ class ActiveLearner:
         elif budget is not None:
             limit = as_budget(budget)
             rules = [CostBudget(limit)]
-        looked_at = as_rules(stop, "stop")
-        rules += looked_at
-        fits = self._fits or bool(looked_at)
+        rules += (of_stop := as_rules(stop, "stop"))
+        fits = self._fits or bool(of_stop)  # a rule may look at the model
         while True:
             self._answer_outstanding(oracle)
             with self._lock:
-                if fits:
-                    self._fitted.fit_and_evaluate(self._record)
-            state = self._record.catch_up()
+                self._fitted.fit_and_evaluate(self._record, fits)
+            state = self._record.state
             if self.progress is not None:
                 self.progress(len(state.values), int(limit) if limit and self.costs is None else len(self.pool))
             rule, reason = self._reason_to_stop(rules)
@@ -493,9 +493,8 @@ class ActiveLearner:
                 if state.outstanding:
                     reason += f": {len(state.outstanding)} ids are outstanding with other clients"
             if reason:
-                if not fits:
-                    with self._lock:
-                        self._fitted.fit_and_evaluate(self._record)
+                with self._lock:
+                    self._fitted.fit_and_evaluate(self._record)
                 self.journal.record_stop(state.run, Stop(state.revision, rule, reason))
                 return reason
 
@@ -539,16 +538,11 @@ class ActiveLearner:
                 " as it was or choose another file"
             )
 
-    @property
-    def _fits(self) -> bool:
-        """Whether a batch needs a fit: the method reads a belief, or there are examples to measure."""
-        return self.method.facts.reads_belief or self._fitted.measures
-
     def _ask(
         self, k: int | None, limit: float | None = None, budget: float | None = None, fits: bool = False
     ) -> Selection:
         with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
-            return self._choose_and_record(k, limit, budget, self._record.names.take(), fits or self._fits)
+            return self._choose_and_record(k, limit, budget, fits or self._fits)
 
     def _left(self, limit: float) -> float:
         """What is left of a limit on the cost of all labels, once everything outstanding is labelled."""
@@ -556,26 +550,21 @@ class ActiveLearner:
         state = self._record.state
         return max(0.0, limit - self.costs.total([*state.values, *state.disputed, *state.outstanding]))
 
-    def _choose_and_record(
-        self, k: int | None, limit: float | None, budget: float | None, who: str, fits: bool
-    ) -> Selection:
+    def _choose_and_record(self, k: int | None, limit: float | None, budget: float | None, fits: bool) -> Selection:
         """Choose again as long as another client is quicker with one of the ids. `limit` is on all labels, `budget` on
         this batch; where labels have costs both are counted in costs, else there is no budget.
         """
+        who = self._record.names.take()
         self._record.catch_up()
-        free = self._free_points(k, limit, budget)
-        if free.count == 0:
+        if not (free := self._free_points(k, limit, budget)).count:
             return self._at_random(free, 0)
-        if fits:
-            self._fitted.fit_and_evaluate(self._record)
-        revision = self._fitted.revision if fits else self._fitted.round_without_fit(self._record)
-        believed = Believed()
+        revision, believed = self._fitted.fit_and_evaluate(self._record, fits), Believed(fits)
         seconds = {"believe": 0.0, "select": 0.0} if revision else {}
         while True:
             free = self._free_points(k, limit, budget)
             cold = free.count == 0 or not revision
             seed = derive(self.seed, "start" if cold else "select", free.ask)
-            selection = self._at_random(free, seed) if cold else self._by_method(free, believed, seconds, seed, fits)
+            selection = self._at_random(free, seed) if cold else self._by_method(free, believed, seconds, seed)
             if free.count == 0:
                 return selection
             standing = () if cold else selection.warnings
@@ -586,9 +575,9 @@ class ActiveLearner:
             else:  # what others were handed in the meantime has to be paid for first
                 most = None if limit is None else free.handed_out + len(ask.picks)
             if self._record.ask(ask, most):
-                known = [warning for warning in standing if in_words(warning) in self._said]
-                self._said.update(map(in_words, standing))
-                return replace(selection, warnings=tuple(one for one in selection.warnings if one not in known))
+                said = [one for one in standing if _in_words(one) in self._said]
+                self._said.update(map(_in_words, standing))
+                return replace(selection, warnings=tuple(one for one in selection.warnings if one not in said))
 
     def _free_points(self, k: int | None, limit: float | None, budget: float | None) -> FreePoints:
         """What the next batch may be chosen from, and how large it may be."""
@@ -623,11 +612,9 @@ class ActiveLearner:
         paid = free.affordable is None or self.costs is None or self.costs.total(ids) <= free.affordable
         return replace(drawn, ids=ids, picked=drawn.picked.with_ids(ids)) if paid else drawn
 
-    def _by_method(
-        self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int, fitted: bool
-    ) -> Selection:
+    def _by_method(self, free: FreePoints, believed: Believed, seconds: dict[str, float], seed: int) -> Selection:
         """A batch that the method chooses. `believed` is what it was last chosen by, and is used again where that still
-        holds; `seconds` are added to. Nothing is believed by a model that was not `fitted`.
+        holds; `seconds` are added to.
         """
         started, count = perf_counter(), free.count
         part_seed = derive(self.seed, "part", free.ask)
@@ -642,12 +629,12 @@ class ActiveLearner:
             taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
         else:
             belief = believed.belief = believed.targets = believed.given = None  # frees memory before the next are made
-            if fitted:
-                belief, believed.targets, believed.given = self._believe_for(
-                    ids, derive(self.seed, "targets", free.ask)
-                )
-            else:
-                belief = nothing_believed(ids, self.pool)
+            nothing, targets_seed = (
+                (nothing_believed(ids, self.pool), None, None),
+                derive(self.seed, "targets", free.ask),
+            )
+            found = self._believe_for(ids, targets_seed) if believed.fitted else nothing
+            belief, believed.targets, believed.given = found
             believed.belief = belief
         seconds["believe"] += perf_counter() - started
         started = perf_counter()
@@ -665,7 +652,7 @@ class ActiveLearner:
                 budget=free.affordable,
             )
         seconds["select"] += perf_counter() - started
-        if not fitted:
+        if not believed.fitted:
             scored = zip(selection.ids.tolist(), selection.scores.tolist(), strict=True)
             selection = replace(selection, recorded=tuple(Pick(*one, None, None, None, None) for one in scored))
         return selection
@@ -811,24 +798,11 @@ def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selectio
 
 
 def nothing_believed(ids: Array, pool: Pool) -> Belief:
-    """One draw, in which everything is equally likely: what stands in a selection where no model was asked.
-
-    >>> nothing_believed(np.arange(5), Pool(np.zeros((5, 1)))).shape
-    (5, 1, 2)
-    """
+    """One draw, in which everything is equally likely: what stands in a selection where no model was asked."""
     if pool.regression:
         return GaussianFeatures(torch.zeros(len(ids), 1), ids=ids)
     classes = max(2, len(pool.classes))
     return CategoricalSamples.from_probs(torch.full((len(ids), 1, classes), 1 / classes), ids=ids)
-
-
-def in_words(warning: str) -> str:
-    """A warning without its numbers: what two batches have in common that are warned of for the same reason.
-
-    >>> in_words("the batch carries 2.1 of 2.3 nats") == in_words("the batch carries 1.9 of 2 nats")
-    True
-    """
-    return re.sub(r"\d[\d., …]*", "#", warning)
 
 
 def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str, float], who: str) -> Ask:

@@ -143,9 +143,8 @@ def _check_metric(recipe: Recipe, setting: Setting) -> None:
     from natsel.evaluation.classification import rare_class
     from natsel.evaluation.of_belief import METRICS, OF_TWO
 
-    two = setting.examples.n_classes == 2 if not setting.regression else False
-    unmeasured = () if two and rare_class(setting.test.labels) is not None else OF_TWO
-    known = tuple(one for one in METRICS[setting.regression] if one not in unmeasured)
+    two = not setting.regression and rare_class(setting.test.labels) is not None
+    known = [one for one in METRICS[setting.regression] if two or one not in OF_TWO]
     if recipe.metric and recipe.metric not in known:
         raise ValueError(f"metric: {recipe.metric!r} is not measured; {closest(recipe.metric, known)}")
     for claim in recipe.claims:
