@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 DEFAULT = "power-bald"
 """The method of learners, programs and new recipes where none is named; this is the only place that says so."""
-CONTENDERS = {False: ("random", "margin", DEFAULT), True: ("random", "batchbald", DEFAULT)}
-"""What is compared: of classes, and of numbers (True)."""
+CONTENDERS = {False: ("random", "margin", DEFAULT), True: ("random", "batchbald", DEFAULT)}  # True: labels are numbers
 
 
 @dataclass(frozen=True)

@@ -132,8 +132,7 @@ def _select(
 ) -> "Selection":
     import natsel
     from natsel.capabilities import Capability
-    from natsel.choose import resolve
-    from natsel.choose.recommended import DEFAULT
+    from natsel.choose import DEFAULT, resolve
 
     method = resolve(name or DEFAULT)
     if Capability.GAINS not in method.search.needs:

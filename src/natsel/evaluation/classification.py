@@ -56,11 +56,7 @@ def balanced_accuracy(log_mean_N_C: Tensor, labels_N: Rows) -> float:
 
 
 def rare_class(labels: Rows) -> int | None:
-    """The rarer of two classes, the second where they are level; None where labels are not of two classes.
-
-    >>> rare_class([0, 1, 0]), rare_class([0, 1]), rare_class([0, 1, 2])
-    (1, 1, None)
-    """
+    """The rarer of two classes, the second where they are level; None where labels are not of two classes."""
     counts_C = torch.bincount(as_tensor(labels, "labels").flatten().long()).tolist()
     return int(counts_C[0] >= counts_C[1]) if len(counts_C) == 2 and 0 not in counts_C else None
 

@@ -23,8 +23,7 @@ MEMBER = "member "
 """What stands before the name of an error of the draws, each judged alone."""
 ERRORS = ("mae", "rmse", "95% error", "99% error", "largest error")
 """The errors of numbers, in the order of tables."""
-POSITIVES = "positives found"
-"""How many labels a run has of the rarer of the two classes of its test examples (without any, of its validation)."""
+POSITIVES = "positives found"  # labels of a run of the rarer of two classes, by its test (else validation) examples
 OF_TWO = ("average precision", POSITIVES)
 METRICS = {
     False: ("accuracy", "nll", "brier", "ece", "balanced accuracy", *OF_TWO),

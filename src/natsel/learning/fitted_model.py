@@ -50,8 +50,7 @@ class FittedModel:
         self._examples_given = {
             name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
-        self.measures = any(given is not None for given in self._examples_given.values())
-        """Whether there are examples that a fit is evaluated on."""
+        self.measures = any(given is not None for given in self._examples_given.values())  # each fit
         self._form = InputForm.of(pool.inputs)
         for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
             self._adapter.check_inputs(self._form.read(inputs))
@@ -83,7 +82,6 @@ class FittedModel:
     def fit_and_evaluate(self, record: RunRecord, fits: bool = True) -> int:
         """Fit to the labels there are, evaluate on the test and the validation examples and write the round into the
         journal; nothing of this where the model knows these labels already, and not `fits`: the round alone is written.
-        Returns the revision of the labels.
         """
         state = record.snapshot()  # others may tell more while the model is fitted
         revision = self._revision_of(state)
@@ -112,8 +110,8 @@ class FittedModel:
                 metrics |= {f"{before}{name}": value for name, value in found.items()}
                 seconds["evaluate"] = seconds.get("evaluate", 0.0) + perf_counter() - started
                 rare = rare_class(examples.labels) if "accuracy" in found and labelled.n_classes == 2 else None
-                if rare is not None and POSITIVES not in metrics:
-                    metrics[POSITIVES] = float(np.count_nonzero(labelled.labels == rare))
+                if rare is not None:
+                    metrics.setdefault(POSITIVES, float(np.count_nonzero(labelled.labels == rare)))
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
         return revision
 

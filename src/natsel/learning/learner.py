@@ -33,10 +33,9 @@ import torch
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
-from natsel.choose import METHODS, Method, Selection, select
+from natsel.choose import DEFAULT, METHODS, Method, Selection, select
 from natsel.choose import resolve as resolve_method
 from natsel.choose.costs import Costs, as_budget
-from natsel.choose.recommended import DEFAULT
 from natsel.choose.selection import Pick, uncertainty_split
 from natsel.data.alignment import index_of, only_counts
 from natsel.data.any_source import examples_from
@@ -399,8 +398,7 @@ class ActiveLearner:
         total, log_prob = (ask.total, ask.log_prob) if whole else (None, None)
         own = replace(self.method, name=ask.method)  # a method of the user's that the run has no more
         method = self.method if ask.method == self.method.name else METHODS.get(ask.method, own)
-        nothing = nothing_believed(ids, self.pool)
-        costs = None if self.costs is None else self.costs.of(ids)
+        nothing, costs = nothing_believed(ids, self.pool), None if self.costs is None else self.costs.of(ids)
         total = math.nan if total is None else total
         return Selection(
             ids, scores, total, tuple(warnings), method, nothing, log_prob=log_prob, costs=costs, recorded=picks
@@ -793,8 +791,8 @@ def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selectio
     full = len(pool.labelled_ids) == len(pool) > 0
     none = "every point has a label; labels that a simulation hides are passed as answers=…" if full else ""
     warnings = (COLD,) if k else (f"no points are free: {none or 'all are labelled, outstanding or skipped'}",)
-    zeros_k = torch.zeros(k, dtype=torch.float64)
-    return Selection(ids, zeros_k, 0.0, warnings, METHODS["random"], nothing_believed(ids, pool))
+    nothing = nothing_believed(ids, pool)
+    return Selection(ids, torch.zeros(k, dtype=torch.float64), 0.0, warnings, METHODS["random"], nothing)
 
 
 def nothing_believed(ids: Array, pool: Pool) -> Belief:

@@ -22,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from natsel.beliefs import Belief
 from natsel.beliefs.targets import Targets
-from natsel.choose import Method, Selection, resolve, select
-from natsel.choose.recommended import DEFAULT
+from natsel.choose import DEFAULT, Method, Selection, resolve, select
 from natsel.data.alignment import beside, index_of
 from natsel.data.any_source import row_ids
 from natsel.data.contents import digests_of

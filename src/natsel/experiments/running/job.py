@@ -154,8 +154,6 @@ def _check_metric(recipe: Recipe, setting: Setting) -> None:
 
 def _check_targets(recipe: Recipe, setting: Setting) -> None:
     """Refuse levels that no accuracy can have."""
-    from natsel.evaluation.of_belief import POSITIVES
-
     for index, target in enumerate(recipe.targets):
-        if target > 1 and not setting.regression and recipe.metric != POSITIVES:
+        if target > 1 and not setting.regression and recipe.metric != "positives found":
             raise ValueError(f"targets[{index}]: expected an accuracy from 0 to 1, found {target:g}; 0.9 is 90 %")
