@@ -38,7 +38,7 @@ def test_a_short_demo_ends_with_a_sentence_and_a_report(call, in_process, monkey
 
 def test_the_demo_is_the_recipe_that_ships():
     recipe = load_plan("digits").recipes[""]
-    assert [method.label for method in recipe.methods] == ["random", "bald", "batchbald", "power-bald"]
+    assert [method.label for method in recipe.methods] == ["random", "margin", "batchbald", "power-bald"]
     assert recipe.data.set == "digits"
     assert len(recipe.seeds) == demo.SEEDS
 

@@ -130,3 +130,19 @@ def test_errors_of_members_are_those_of_each_member_averaged():
     assert set(seen) == set(METRICS[True])
     assert seen["member rmse"] > seen["rmse"]
     assert set(evaluate(belief, values_N)) == {"rmse", "nll"}
+
+
+def test_average_precision_is_that_of_scikit_learn_for_the_rarer_class():
+    from sklearn.metrics import average_precision_score
+
+    from natsel.evaluation import average_precision
+
+    rng = np.random.default_rng(0)
+    labels = (rng.random(200) < 0.1).astype(int)
+    p1 = np.round(0.3 * labels + 0.7 * rng.random(200), 2)
+    log_probs = torch.tensor(np.stack([1 - p1, p1], 1)).log()
+    assert average_precision(log_probs, labels) == pytest.approx(average_precision_score(labels, p1))
+    swapped = average_precision(log_probs.flip(1), 1 - labels)
+    assert swapped == pytest.approx(average_precision_score(labels, p1)), "whichever number the rarer class has"
+    with pytest.raises(ValueError, match=r"labels_N: expected both of two classes, found \[0\]"):
+        average_precision(log_probs, np.zeros(200, dtype=int))

@@ -295,7 +295,7 @@ def test_a_part_of_the_pool_is_in_the_order_of_the_pool():
     assert part.tolist() == [one for one in ids if one in set(part)]
 
 
-def test_random_believes_about_no_more_than_it_picks():
+def test_random_believes_about_nothing():
     seen = []
 
     class Watched(Committee):
@@ -310,7 +310,7 @@ def test_random_believes_about_no_more_than_it_picks():
         assert len(set(batch)) == 4
         counts[batch.ids] += 1
         one.release(batch.ids)
-    assert set(seen[2:]) == {4}
+    assert seen == [], "no model is fitted, so that nothing is believed"
     assert counts[::10].sum() == 0
     assert (counts > 0).sum() > 45, "160 draws from 54 leave few untouched"
 
@@ -725,3 +725,71 @@ def test_examples_for_tests_come_in_any_form(name):
     frame = pytest.importorskip("pandas", reason="needs the extra tables").DataFrame({"x": [-1.0, 20.0], "y": [0, 1]})
     one = learner(**{name: (frame, "y")})._fitted._examples_given[name]
     assert (one.inputs.names, one.labels.tolist()) == (("x",), [0, 1])
+
+
+def test_random_fits_no_model_to_choose(tmp_path):
+    model = Committee()
+    one = start(learner(model=model, method="random", store=tmp_path / "run.db"))
+    batch = one.ask()
+    one.tell(batch.ids, one.pool.answers(batch.ids))
+    again = one.step()
+    assert model.fits == []
+    assert again.warnings == ()
+    assert [(pick.score is None, pick.epistemic, pick.gain) for pick in again.explain().picks] == [
+        (False, None, None)
+    ] * 4
+    assert [(fit.n_labelled, len(fit.ids)) for fit in one.history] == [(6, 4), (10, 4)]
+    assert one.run(22) == "the budget of 22 labels is used"
+    assert len(model.fits) == 1, "at the end of a run"
+    one.step()
+    assert len(one.predict(ids=[0])) == 1
+    assert len(model.fits) == 2, "for who asks for predictions"
+
+
+def test_random_is_measured_where_there_are_examples_and_picks_the_same():
+    measured, plain = (start(learner(method="random", **more)) for more in ({"test": blobs(seed=1)}, {}))
+    for one in (measured, plain):
+        one.run(18)
+    assert measured.labelled_ids.tolist() == plain.labelled_ids.tolist()
+    assert [len(one.model.fits) for one in (measured, plain)] == [4, 1]
+    assert all("accuracy" in fit.metrics for fit in measured.history)
+    watched = start(learner(method="random"))
+    watched.run(18, stop=lambda view: None)
+    assert len(watched.model.fits) == 4, "a rule may look at the model"
+
+
+def test_an_ask_where_nothing_is_free_fits_nothing():
+    one = start(learner())
+    one.ask(54)
+    one.tell(one.outstanding, one.pool.answers(one.outstanding))
+    fits = len(one.model.fits)
+    assert len(one.ask(new=True)) == 0
+    assert len(one.model.fits) == fits
+
+
+def test_a_warning_that_stands_is_said_once_in_a_run(tmp_path):
+    def draws(warnings):
+        return [one.split(":")[0] for one in warnings if "draws" in one]
+
+    few = {"model": Committee(2), "k": 10}
+    one = start(learner(**few))
+    assert [draws(one.step().warnings) for _ in range(2)] == [["draws exhausted"], []]
+    assert [draws(ask.warnings) for fit in one.history for ask in fit.asks] == [["draws exhausted"]] * 2, "it keeps all"
+    with start(learner(**few, store=tmp_path / "run.db")) as one:
+        assert draws(one.step().warnings) == ["draws exhausted"]
+    with learner(**few, store=tmp_path / "run.db") as one:
+        assert draws(one.step().warnings) == [], "the run has said it, whoever opens it again"
+
+
+def test_rare_positives_are_counted_and_ranked():
+    everything = blobs(60, classes=2)
+    rare = np.where(np.arange(60) % 10 == 0, 1, 0)
+    pool = Pool(everything.inputs, answers=rare)
+    one = start(learner(pool=pool, test=Examples(everything.inputs, rare)), range(12))
+    one.run(20)
+    last = one.history[-1].metrics
+    assert last["positives found"] == one.labelled().labels.sum() >= 2
+    assert 0 <= last["average precision"] <= 1
+    three = start(learner(test=blobs(seed=1)))
+    three.run(10)
+    assert not {"positives found", "average precision"} & set(three.history[-1].metrics)

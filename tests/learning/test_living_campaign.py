@@ -112,7 +112,8 @@ def test_two_clients_one_of_which_knows_more_points(tmp_path):
             ben.tell([late], named([late]))
             assert ann.n_labelled == ben.n_labelled == 7 + len(near)
             with pytest.raises(ValueError, match=f"pool: 1 labelled points joined .* the first '{late}'; make the"):
-                ann.ask()
+                ann.predict(ids=NAMES[:1])
+            assert len(ann.ask()) == 0, "what she can see is used up, and that takes no fit"
 
 
 def test_a_class_may_turn_up_late_by_name(tmp_path):

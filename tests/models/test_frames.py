@@ -1,6 +1,8 @@
 """Data frames on their way to models: estimators get them whole, models of numbers get numbers or refuse by name."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,3 +251,13 @@ def test_students_and_backbones_see_frames(tmp_path):
     assert keys(FRAME[3:4]).tolist() == keys(FRAME)[3:4].tolist()
     rooms = Backbone("rooms", 1, lambda frame: frame[["rooms"]].to_numpy())
     assert embed(rooms, FRAME, cache=tmp_path)[:, 0].tolist() == FRAME["rooms"].tolist()
+
+
+def test_the_example_of_the_page_survives_a_city_that_no_label_has(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(import natsel.*?)```", page, re.DOTALL)[1]
+    known = "np.arange(400) < 30, kinds"
+    unseen = code.replace(known, '(np.arange(400) < 30) & (homes["city"] != "Wien"), kinds')
+    assert unseen != code
+    exec(unseen, {"__name__": "page"})
+    assert "ActiveLearner(power-bald: 2" in capsys.readouterr().out

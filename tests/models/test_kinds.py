@@ -154,3 +154,18 @@ def test_conditions_name_options_that_are_there():
                 assert isinstance(other, Option)
                 wanted = option.only_with[1]
                 assert set([wanted] if isinstance(wanted, str) else wanted) <= set(other.choices or ())
+
+
+def test_the_forest_of_recipes_is_that_of_the_readme():
+    """Trees, leaves and smoothing have one default; a forest handed to a learner is the same model."""
+    import inspect
+    import re
+    from pathlib import Path
+
+    from natsel.models import Sklearn
+
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    trees, leaf = re.search(r"RandomForestClassifier\((\d+), min_samples_leaf=(\d+)\)", readme).groups()
+    forest = KINDS["forest"].build({}, TABLE)
+    assert (forest.estimator.n_estimators, forest.estimator.min_samples_leaf) == (int(trees), int(leaf))
+    assert forest.smoothing == inspect.signature(Sklearn).parameters["smoothing"].default

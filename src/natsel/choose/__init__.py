@@ -7,6 +7,7 @@ from natsel.choose.methods import methods as methods
 from natsel.choose.methods import register as register
 from natsel.choose.methods import resolve as resolve
 from natsel.choose.methods import unregister as unregister
+from natsel.choose.recommended import DEFAULT as DEFAULT
 from natsel.choose.select import score as score
 from natsel.choose.select import select as select
 from natsel.choose.selection import Explanation as Explanation

@@ -6,6 +6,10 @@ sentence out from its file. docs/which-method.md shows the same table.
 
 from dataclasses import dataclass
 
+DEFAULT = "power-bald"
+"""The method of learners, programs and new recipes where none is named; this is the only place that says so."""
+CONTENDERS = {False: ("random", "margin", DEFAULT), True: ("random", "batchbald", DEFAULT)}  # True: labels are numbers
+
 
 @dataclass(frozen=True)
 class Recommendation:

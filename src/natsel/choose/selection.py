@@ -122,7 +122,7 @@ class Selection(Tabular):
     """How much each pick counts, where the search says so; the same id may then come twice."""
     costs: Tensor | None = field(default=None, repr=False)
     """What the label of each pick costs, where costs were given."""
-    recorded: tuple[Pick, ...] | None = field(default=None, repr=False)  # of a batch that comes back from a journal
+    recorded: tuple[Pick, ...] | None = field(default=None, repr=False)  # nothing is believed, or a journal's
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -37,6 +37,7 @@ MEANING = {
     "brier": "squared distance from the labels, 0 to 2",
     "ece": "calibration of the most probable class",
     "balanced accuracy": "the mean of accuracy over classes",
+    "average precision": "mean precision in finding the rarer class",
     "ace": "calibration by class, bins of equal mass",
     "cace": "calibration of all classes together",
     "cwce": "calibration by class",

@@ -38,7 +38,7 @@ EXAMPLE = (
 
 def command(
     file: Annotated[Path, typer.Argument(help=FILE, show_default=False)],
-    method: Annotated[str, typer.Option("--method", "-m", help="See: natsel methods.")] = "power-bald",
+    method: Annotated[str | None, typer.Option("--method", "-m", help="See: natsel methods, default first.")] = None,
     k: Annotated[
         int | None,
         typer.Option("-k", "--k", help="How many points to pick: 10 if not given, as many as fit with --budget."),
@@ -128,15 +128,16 @@ def _targets(path: Path | None, labels: Path | None, read: "Callable[[Path], Bel
 
 
 def _select(
-    method: str, belief: "Belief", k: int | None, known: dict[str, Any], exclude: list[int | str] | None, seed: int
+    name: str | None, belief: "Belief", k: int | None, known: dict[str, Any], exclude: Any, seed: int
 ) -> "Selection":
     import natsel
     from natsel.capabilities import Capability
-    from natsel.choose import resolve
+    from natsel.choose import DEFAULT, resolve
 
-    if Capability.GAINS not in resolve(method).search.needs:
+    method = resolve(name or DEFAULT)
+    if Capability.GAINS not in method.search.needs:
         return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed)
-    with progress(_most_picks(belief, k, known["costs"], known["budget"]), method) as step:
+    with progress(_most_picks(belief, k, known["costs"], known["budget"]), method.name) as step:
         return natsel.select(method, belief, k, **known, exclude=exclude, seed=seed, progress=step)
 
 

@@ -6,6 +6,7 @@ from natsel.evaluation.calibration import Reliability as Reliability
 from natsel.evaluation.calibration import calibration_error as calibration_error
 from natsel.evaluation.calibration import reliability as reliability
 from natsel.evaluation.classification import accuracy as accuracy
+from natsel.evaluation.classification import average_precision as average_precision
 from natsel.evaluation.classification import balanced_accuracy as balanced_accuracy
 from natsel.evaluation.classification import brier as brier
 from natsel.evaluation.classification import nll as nll

@@ -1,6 +1,7 @@
 """How good class predictions are, from the log of the mean predictive.
 
     accuracy = share of points whose label is arg max_c p̄(c | x); balanced: the mean of that share over classes
+    average precision = Σ_i (recall_i − recall_{i−1}) · precision_i of finding the rarer of two classes (`detection`)
     nll      = − mean_n log p̄(y_n | x_n)                              in nats, lower is better
     brier    = mean_n Σ_c (p̄(c | x_n) − 1[y_n = c])²                  from 0 to 2, lower is better (Brier 1950)
 
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor
 
 from natsel.beliefs.arrays import as_tensor
+from natsel.evaluation.detection import aupr
 from natsel.information.class_labels import class_labels
 from natsel.memory import chunked
 from natsel.options import Rows
@@ -51,6 +53,25 @@ def balanced_accuracy(log_mean_N_C: Tensor, labels_N: Rows) -> float:
     classes_N = _checked(log_mean_N_C, labels_N)
     right_N = (log_mean_N_C.argmax(-1) == classes_N).double()
     return float(torch.stack([right_N[classes_N == one].mean() for one in set(classes_N.tolist())]).mean())
+
+
+def rare_class(labels: Rows) -> int | None:
+    """The rarer of two classes, the second where they are level; None where labels are not of two classes."""
+    counts_C = torch.bincount(as_tensor(labels, "labels").flatten().long()).tolist()
+    return int(counts_C[0] >= counts_C[1]) if len(counts_C) == 2 and 0 not in counts_C else None
+
+
+def average_precision(log_mean_N_C: Tensor, labels_N: Rows) -> float:
+    """How well the probability of the rarer of two classes finds its points: the mean precision over its ranks.
+
+    >>> average_precision(torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.8, 0.2]]).log(), [0, 0, 1])
+    0.5
+    """
+    classes_N, rare = _checked(log_mean_N_C, labels_N), rare_class(labels_N)
+    if rare is None or log_mean_N_C.shape[1] != 2:
+        raise ValueError(f"labels_N: expected both of two classes, found {sorted(set(classes_N.tolist()))[:10]}")
+    log_odds_N, is_rare_N = (log_mean_N_C[:, rare] - log_mean_N_C[:, 1 - rare]).cpu(), (classes_N == rare).cpu()
+    return aupr(log_odds_N[~is_rare_N], log_odds_N[is_rare_N])
 
 
 def nll(log_mean_N_C: Tensor, labels_N: Rows, floor: float = 0.0) -> float:

@@ -1,7 +1,8 @@
 """How good a fitted model is on the test examples, by what its belief can be read as.
 
 classes      accuracy and nll of the mean predictive; an impossible label costs 16.6 nats (`classification.FLOOR`); in
-             detail also its Brier score, its calibration error "ece" in 15 bins (`calibration`) and balanced accuracy
+             detail also its Brier score, its calibration error "ece" in 15 bins (`calibration`) and balanced accuracy;
+             of two classes the average precision of finding the rarer one
 numbers      rmse and nll of the mixture of draws, or of the one Gaussian; in detail also the mean, the 95 % and 99 %
              quantile and the largest of absolute errors, and all of them again for the draws, each judged alone
 """
@@ -15,15 +16,17 @@ from torch import Tensor
 from natsel import evaluation as measure
 from natsel.beliefs import Belief, ClassProbabilities, GaussianFeatures, GaussianSamples, seen_as
 from natsel.beliefs.arrays import as_tensor
-from natsel.evaluation.classification import FLOOR
+from natsel.evaluation.classification import FLOOR, rare_class
 from natsel.memory import require
 
 MEMBER = "member "
 """What stands before the name of an error of the draws, each judged alone."""
 ERRORS = ("mae", "rmse", "95% error", "99% error", "largest error")
 """The errors of numbers, in the order of tables."""
+POSITIVES = "positives found"  # labels of a run of the rarer of two classes, by its test (else validation) examples
+OF_TWO = ("average precision", POSITIVES)
 METRICS = {
-    False: ("accuracy", "nll", "brier", "ece", "balanced accuracy"),
+    False: ("accuracy", "nll", "brier", "ece", "balanced accuracy", *OF_TWO),
     True: (*ERRORS, "nll", *(f"{MEMBER}{name}" for name in ERRORS)),
 }
 """What can be measured of classes, and of numbers."""
@@ -47,6 +50,8 @@ def evaluate(belief: Belief, labels: Any, *, details: bool = False) -> dict[str,
             ece = measure.calibration_error(log_probs_N_C.double().softmax(-1), labels)
             found |= {"brier": measure.brier(log_probs_N_C, labels), "ece": ece.value}
             found |= {"balanced accuracy": measure.balanced_accuracy(log_probs_N_C, labels)}
+            if log_probs_N_C.shape[1] == 2 and rare_class(labels) is not None:
+                found |= {"average precision": measure.average_precision(log_probs_N_C, labels)}
         return found
     draws = seen_as(belief, GaussianSamples)
     if draws is not None:

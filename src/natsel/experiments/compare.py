@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from natsel.choose.recommended import CONTENDERS
 from natsel.containers import write_text
 from natsel.evaluation.curves import bands
 from natsel.experiments.recipe.contenders import Contender
@@ -40,8 +41,6 @@ from natsel.seeds import derive
 if TYPE_CHECKING:
     from natsel.choose import Method
     from natsel.data import DataSet, Examples, Pool
-
-METHODS = ("random", "bald", "power-bald")
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +144,7 @@ class Comparison:
 def compare(
     models: Any,
     pool: "Pool",
-    methods: Sequence[Any] | str = METHODS,
+    methods: Sequence[Any] | str | None = None,
     seeds: int | Sequence[int] = 5,
     budget: int = 100,
     *,
@@ -168,11 +167,12 @@ def compare(
     `models` is a model, an estimator, a function that makes one (its parameter `facts`, if it has one, says what is
     known about the data), or a dict of these by name. `pool` is a `Pool` with answers; without any, the labels it has
     are the answers, and points without a label are left out. `methods` are names, `Method` values or tables as in a
-    recipe; random is added if it is missing. `seeds` is how many, or which. `budget` is the number of labels of a run
-    in all, `k` that of a round. `initial` labels are drawn at random, {"per_class": 1} of each class (the default for
-    classes; k for numbers). `test` are examples to be judged by, or how many points to hold out, as a number or a share
-    (a fifth). `targets` are the inputs that methods such as epig want to predict well (the pool if nothing is said).
-    `levels` are the accuracies, or the errors of a regression, that labels are counted to.
+    recipe (None: those of `natsel.choose.recommended.CONTENDERS`); random is added if it is missing. `seeds` is how
+    many, or which. `budget` is the number of labels of a run in all, `k` that of a round. `initial` labels are drawn at
+    random, {"per_class": 1} of each class (the default for classes; k for numbers). `test` are examples to be judged
+    by, or how many points to hold out, as a number or a share (a fifth). `targets` are the inputs that methods such as
+    epig want to predict well (the pool if nothing is said). `levels` are the accuracies, or the errors of a regression,
+    that labels are counted to.
 
     In `folder` the runs are kept: the same call goes on with what is there, and more methods, seeds or budget may be
     added; `fresh` throws it away first. `progress`: True for a bar, or a function that is called with events.
@@ -180,16 +180,16 @@ def compare(
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from natsel import Pool
     >>> pool = Pool(np.arange(40.0)[:, None], answers=np.arange(40) // 20)
-    >>> result = compare(RandomForestClassifier(5), pool, ["bald"], seeds=1, budget=8, k=3)
+    >>> result = compare(RandomForestClassifier(5), pool, ["margin"], seeds=1, budget=8, k=3)
     >>> sorted({row["method"] for row in result.rows()})
-    ['bald', 'random']
+    ['margin', 'random']
     """
     named = dict(models) if isinstance(models, Mapping) and "kind" not in models else {"": models}
     if not named:
         raise ValueError("models: found none; pass a model, or a dict of models by name")
-    contenders, objects = _contenders(methods)
     data = _data(pool, test, validation, numbers=any(map(_regresses, named.values())))
     regression = np.asarray(data.train.labels).dtype.kind == "f"
+    contenders, objects = _contenders(CONTENDERS[regression] if methods is None else methods)
     built = [objects.get(one.label) or one.build() for one in contenders]
     wanted, source = _targets(targets, built)
     shared = {

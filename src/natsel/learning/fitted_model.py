@@ -17,7 +17,8 @@ from natsel.beliefs.geometry import Geometry
 from natsel.data.examples import Examples, InputForm, numbered_like
 from natsel.data.labels import refuse_class_beyond
 from natsel.data.pool import Pool
-from natsel.evaluation.of_belief import evaluate
+from natsel.evaluation.classification import rare_class
+from natsel.evaluation.of_belief import POSITIVES, evaluate
 from natsel.learning.arguments import examples_for
 from natsel.learning.run_record import Array, RunRecord
 from natsel.learning.set_aside import teaches_junk, with_set_aside
@@ -50,6 +51,7 @@ class FittedModel:
         self._examples_given = {
             name: examples_for(given, name, pool) for name, given in (("validation", validation), ("test", test))
         }
+        self.measures = any(given is not None for given in self._examples_given.values())  # each fit
         self._form = InputForm.of(pool.inputs)
         for inputs in (pool.inputs, *(given.inputs for given in self._examples_given.values() if given is not None)):
             self._adapter.check_inputs(self._form.read(inputs))
@@ -78,18 +80,20 @@ class FittedModel:
             given = replace(given, classes=tuple(self._pool.renamed.get(one, one) for one in given.classes))
         return None if given is None else numbered_like(given, self._pool.classes)
 
-    def fit_and_evaluate(self, record: RunRecord) -> None:
+    def fit_and_evaluate(self, record: RunRecord, fits: bool = True) -> int:
         """Fit to the labels there are, evaluate on the test and the validation examples and write the round into the
-        journal; nothing of this where the model knows these labels already.
+        journal; nothing of this where the model knows these labels already, and not `fits`: the round alone is written.
         """
         state = record.snapshot()  # others may tell more while the model is fitted
         revision = self._revision_of(state)
-        if revision == self.revision:
-            return
+        if revision and not fits:
+            record.journal.record_round(record.run, revision, len(state.values), {}, {})
+        if revision == self.revision or not fits:
+            return revision
         labelled = self._examples(record, state) if revision else None
         self.revision, self.labelled = 0, None  # a fit that fails leaves no model
         if labelled is None:
-            return  # all labels there were are disputed
+            return revision  # all labels there were are disputed
         started = perf_counter()
         self._fit(labelled, revision, record)
         if not (self._known_consistent or self._adapter.consistent_by_design):
@@ -98,7 +102,7 @@ class FittedModel:
         self.revision, self.labelled = revision, labelled
         seconds = {"fit": perf_counter() - started}
         if record.journal.has_round(record.run, revision):
-            return  # evaluated before a kill, or by another client
+            return revision  # evaluated before a kill, or by another client
         metrics: dict[str, float] = {}
         for before, examples in (("", self.test), (VALIDATION, self.validation)):
             if examples is not None:
@@ -106,7 +110,11 @@ class FittedModel:
                 found = evaluate(self.predictive(examples.inputs), examples.labels, details=not before)
                 metrics |= {f"{before}{name}": value for name, value in found.items()}
                 seconds["evaluate"] = seconds.get("evaluate", 0.0) + perf_counter() - started
+                rare = rare_class(examples.labels) if "accuracy" in found and labelled.n_classes == 2 else None
+                if rare is not None:
+                    metrics.setdefault(POSITIVES, float(np.count_nonzero(labelled.labels == rare)))
         record.journal.record_round(record.run, revision, len(state.values), metrics, seconds)
+        return revision
 
     def predictive(self, inputs: Any) -> Belief:
         """What labels the model expects of inputs, one row for each: without draws, where it can."""

@@ -19,9 +19,11 @@ docs/theory/information-quantities.md, 16 (the two loops).
 """
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
@@ -31,7 +33,7 @@ import torch
 
 from natsel.beliefs import Belief, CategoricalSamples, GaussianFeatures
 from natsel.beliefs.targets import Targets
-from natsel.choose import METHODS, Method, Selection, select
+from natsel.choose import DEFAULT, METHODS, Method, Selection, select
 from natsel.choose import resolve as resolve_method
 from natsel.choose.costs import Costs, as_budget
 from natsel.choose.selection import Pick, uncertainty_split
@@ -61,6 +63,7 @@ from natsel.store.state import Rule as VotingRule
 from natsel.store.state import RunState
 
 COLD = "no labels yet: this batch was drawn at random, and the method decides from the first label on"
+_in_words = partial(re.compile(r"\d[\d., …]*").sub, "#")  # a warning without its numbers
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,9 @@ class FreePoints:
 
 @dataclass
 class Believed:
-    """What a batch was chosen by: the next attempt at it may use it again."""
+    """What a batch was chosen by, if a model was fitted for it: the next attempt at it may use it again."""
 
+    fitted: bool
     belief: Belief | None = None
     targets: Targets[Belief] | None = None
     given: Targets[Belief] | None = None
@@ -88,25 +92,27 @@ class Believed:
 class ActiveLearner:
     """Chooses what to label next, from a model, a pool and a method; keeps everything in `store` (None: in memory).
 
-    A new run has the method "power-bald" and k = 10 unless others are given; a run that is gone on with keeps its own
-    unless others are given, which the journal then records. Its pool may have grown, by points with new ids.
-    Labels and marks that the pool already has are told first. `validation` goes to the model's fit, and it and `test`
-    are evaluated after every fit, `candidates` makes each ask look at a random part of the pool of that size only.
-    `targets` are the inputs that prediction-aware methods want to do well on: inputs, a function of (count, seed) that
-    gives new ones, "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore them. `junk`
-    says what points that were set aside teach: nothing ("reject"), or that no class is likely there ("expose").
-    `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the same way even
-    where training cannot be repeated to the last bit. `progress`: True for a bar while the model is fitted or asked, or
-    a function that `run` calls with (labels, budget). `who` is the name of this client among several on one journal;
-    without one it gets a name that no other has. `resolve` says which label of several people
-    counts: the "majority", which leaves an id without a label while votes tie (disputed), the "last" (the default for
-    real numbers), or a function of the list of votes such as `statistics.median`. `costs` say what the label of each
-    point costs (one number per point in the order of the pool, a mapping from id to cost, or a function of ids): points
-    are then chosen by gain per cost, and budgets are counted in costs.
+    A new run has the method `natsel.choose.recommended.DEFAULT` and k = 10 unless others are given; a run that is gone
+    on with keeps its own unless others are given, which the journal then records. Its pool may have grown, by points
+    with new ids. Labels and marks that the pool already has are told first. `validation` goes to the model's fit, and
+    it and `test` are evaluated after every fit, `candidates` makes each ask look at a random part of the pool of that
+    size only. `targets` are the inputs that prediction-aware methods want to do well on: inputs, a function of (count,
+    seed) that gives new ones, "pool" for the pool itself, or `natsel.TargetInputs`; methods that look at none ignore
+    them. `junk` says what points that were set aside teach: nothing ("reject"), or that no class is likely there
+    ("expose"). `checkpoints` keeps the weights of every fit: a resumed run then need not fit again, and goes on the
+    same way even where training cannot be repeated to the last bit. A method that reads no belief (`random`) fits no
+    model to choose, only to measure where `test` or `validation` are given, for `predict`, and at the end of `run`. A
+    warning of a method is said once in a run, whatever its numbers; the journal keeps it beside each batch. `progress`:
+    True for a bar while the model is fitted or asked, or a function that `run` calls with (labels, budget). `who` is
+    the name of this client among several on one journal; without one it gets a name that no other has. `resolve` says
+    which label of several people counts: the "majority", which leaves an id without a label while votes tie (disputed),
+    the "last" (the default for real numbers), or a function of the list of votes such as `statistics.median`. `costs`
+    say what the label of each point costs (one number per point in the order of the pool, a mapping from id to cost, or
+    a function of ids): points are then chosen by gain per cost, and budgets are counted in costs.
 
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> pool = Pool(np.arange(20.0)[:, None], answers=np.arange(20) // 10)
-    >>> learner = ActiveLearner(RandomForestClassifier(5), pool, method="bald", k=2)
+    >>> learner = ActiveLearner(RandomForestClassifier(5), pool, k=2)
     >>> learner.run(budget=6)
     'the budget of 6 labels is used'
     >>> len(learner.labelled_ids)
@@ -166,6 +172,9 @@ class ActiveLearner:
             known = next((one for one in self.journal.runs() if one.name == run), None)
             self.method = resolve_method(method) if method is not None else method_of(known)
             self.k = k if k is not None else 10 if known is None else known.current_terms.k
+            rounds = () if known is None else self.journal.rounds(known.run)
+            self._said = {_in_words(said) for one in rounds for ask in one.asks for said in ask.warnings}
+            self._fits = self.method.facts.reads_belief or self._fitted.measures  # before each batch
             self.targets = targets_for(self.method, targets)
             self._record = self._begin(run, self._names, known, resolve)
         except BaseException:
@@ -195,7 +204,7 @@ class ActiveLearner:
 
     @property
     def model(self) -> Model:
-        """The model, fitted to the labels there were at the last ask, run or belief."""
+        """The model, fitted to the labels there were at the last ask, run or belief that needed a fit."""
         return self._fitted.model
 
     @property
@@ -389,8 +398,7 @@ class ActiveLearner:
         total, log_prob = (ask.total, ask.log_prob) if whole else (None, None)
         own = replace(self.method, name=ask.method)  # a method of the user's that the run has no more
         method = self.method if ask.method == self.method.name else METHODS.get(ask.method, own)
-        nothing = random_selection(ids, len(ids), self.pool, 0).picked.with_ids(ids)
-        costs = None if self.costs is None else self.costs.of(ids)
+        nothing, costs = nothing_believed(ids, self.pool), None if self.costs is None else self.costs.of(ids)
         total = math.nan if total is None else total
         return Selection(
             ids, scores, total, tuple(warnings), method, nothing, log_prob=log_prob, costs=costs, recorded=picks
@@ -465,16 +473,17 @@ class ActiveLearner:
         elif budget is not None:
             limit = as_budget(budget)
             rules = [CostBudget(limit)]
-        rules += as_rules(stop, "stop")
+        rules += (of_stop := as_rules(stop, "stop"))
+        fits = self._fits or bool(of_stop)  # a rule may look at the model
         while True:
             self._answer_outstanding(oracle)
             with self._lock:
-                self._fitted.fit_and_evaluate(self._record)
+                self._fitted.fit_and_evaluate(self._record, fits)
             state = self._record.state
             if self.progress is not None:
                 self.progress(len(state.values), int(limit) if limit and self.costs is None else len(self.pool))
             rule, reason = self._reason_to_stop(rules)
-            if not reason and not len(self._ask(self.k, limit)):
+            if not reason and not len(self._ask(self.k, limit, fits=fits)):
                 rule, reason = "exhausted", "nothing is left to ask for"
                 if limit is not None and self.costs is not None and len(self._record.free_ids()):
                     left = self._left(limit)
@@ -482,6 +491,8 @@ class ActiveLearner:
                 if state.outstanding:
                     reason += f": {len(state.outstanding)} ids are outstanding with other clients"
             if reason:
+                with self._lock:
+                    self._fitted.fit_and_evaluate(self._record)
                 self.journal.record_stop(state.run, Stop(state.revision, rule, reason))
                 return reason
 
@@ -525,9 +536,11 @@ class ActiveLearner:
                 " as it was or choose another file"
             )
 
-    def _ask(self, k: int | None, limit: float | None = None, budget: float | None = None) -> Selection:
+    def _ask(
+        self, k: int | None, limit: float | None = None, budget: float | None = None, fits: bool = False
+    ) -> Selection:
         with self._lock:  # what is chosen follows from one fit, which no other thread may replace meanwhile
-            return self._choose_and_record(k, limit, budget, self._record.names.take())
+            return self._choose_and_record(k, limit, budget, fits or self._fits)
 
     def _left(self, limit: float) -> float:
         """What is left of a limit on the cost of all labels, once everything outstanding is labelled."""
@@ -535,28 +548,34 @@ class ActiveLearner:
         state = self._record.state
         return max(0.0, limit - self.costs.total([*state.values, *state.disputed, *state.outstanding]))
 
-    def _choose_and_record(self, k: int | None, limit: float | None, budget: float | None, who: str) -> Selection:
+    def _choose_and_record(self, k: int | None, limit: float | None, budget: float | None, fits: bool) -> Selection:
         """Choose again as long as another client is quicker with one of the ids. `limit` is on all labels, `budget` on
         this batch; where labels have costs both are counted in costs, else there is no budget.
         """
-        self._fitted.fit_and_evaluate(self._record)
-        believed = Believed()
-        seconds = {"believe": 0.0, "select": 0.0} if self._fitted.revision else {}
+        who = self._record.names.take()
+        self._record.catch_up()
+        if not (free := self._free_points(k, limit, budget)).count:
+            return self._at_random(free, 0)
+        revision, believed = self._fitted.fit_and_evaluate(self._record, fits), Believed(fits)
+        seconds = {"believe": 0.0, "select": 0.0} if revision else {}
         while True:
             free = self._free_points(k, limit, budget)
-            cold = free.count == 0 or not self._fitted.revision
+            cold = free.count == 0 or not revision
             seed = derive(self.seed, "start" if cold else "select", free.ask)
             selection = self._at_random(free, seed) if cold else self._by_method(free, believed, seconds, seed)
             if free.count == 0:
                 return selection
+            standing = () if cold else selection.warnings
             selection = self._with_costs_and_warnings(selection, k, free.affordable)
-            ask = as_ask(selection, seed=seed, revision=self._fitted.revision, seconds=seconds, who=who)
+            ask = as_ask(selection, seed=seed, revision=revision, seconds=seconds, who=who)
             if self.costs is None:
                 most = None if limit is None else int(limit)
             else:  # what others were handed in the meantime has to be paid for first
                 most = None if limit is None else free.handed_out + len(ask.picks)
             if self._record.ask(ask, most):
-                return selection
+                said = [one for one in standing if _in_words(one) in self._said]
+                self._said.update(map(_in_words, standing))
+                return replace(selection, warnings=tuple(one for one in selection.warnings if one not in said))
 
     def _free_points(self, k: int | None, limit: float | None, budget: float | None) -> FreePoints:
         """What the next batch may be chosen from, and how large it may be."""
@@ -608,7 +627,12 @@ class ActiveLearner:
             taken = belief.ids[~are_among(belief.ids, ids)]  # by others, since the belief was made
         else:
             belief = believed.belief = believed.targets = believed.given = None  # frees memory before the next are made
-            belief, believed.targets, believed.given = self._believe_for(ids, derive(self.seed, "targets", free.ask))
+            nothing, targets_seed = (
+                (nothing_believed(ids, self.pool), None, None),
+                derive(self.seed, "targets", free.ask),
+            )
+            found = self._believe_for(ids, targets_seed) if believed.fitted else nothing
+            belief, believed.targets, believed.given = found
             believed.belief = belief
         seconds["believe"] += perf_counter() - started
         started = perf_counter()
@@ -626,6 +650,9 @@ class ActiveLearner:
                 budget=free.affordable,
             )
         seconds["select"] += perf_counter() - started
+        if not believed.fitted:
+            scored = zip(selection.ids.tolist(), selection.scores.tolist(), strict=True)
+            selection = replace(selection, recorded=tuple(Pick(*one, None, None, None, None) for one in scored))
         return selection
 
     def _with_costs_and_warnings(self, selection: Selection, k: int | None, affordable: float | None) -> Selection:
@@ -693,7 +720,7 @@ class ActiveLearner:
             gains = [pick.score if is_gain else pick.epistemic for ask in asks[-1:] for pick in ask.picks]
             known = [gain for gain in gains if gain is not None]
             gain = float(np.mean(known)) if known else None
-            if gain is not None and gain < 1e-9 and self._fitted.makes_one_draw(self._record):
+            if gain is not None and gain < 1e-9 and self._fitted.revision and self._fitted.makes_one_draw(self._record):
                 gain = float("nan")
             view = View(
                 n_labelled=len(self._record.state.values),
@@ -701,7 +728,7 @@ class ActiveLearner:
                 gain=gain,
                 predictions=lambda points: self._fitted.predictions(points, self._record),
                 n_skipped=len(self._record.state.skipped),
-                gain_available=not asks or not asks[-1].revision or bool(known),
+                gain_available=not asks or asks[-1].picks[0].score is None or bool(known),
                 cost=self._cost(self._record.state),
             )
             reasons = ((repr(rule), reason) for rule in rules if (reason := rule(view)))
@@ -723,7 +750,7 @@ def picks_counted(bar: Callable[[int, int], None], total: int) -> Callable[[int]
 def method_of(known: Run | None) -> Method:
     """The method of a run that is gone on with; of a new one, the default."""
     if known is None:
-        return METHODS["power-bald"]
+        return METHODS[DEFAULT]
     terms = known.current_terms
     method = METHODS.get(terms.method)
     same = method is not None and repr(method.objective) == terms.config.get("objective", repr(method.objective))
@@ -757,8 +784,7 @@ def part_looked_at(free_ids: Array, method: Method, k: int, candidates: int | No
 
 
 def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selection:
-    """k ids at random, for when there is no label to fit a model to. Nothing is believed about them: one draw, in which
-    everything is equally likely.
+    """k ids at random, for when there is no label to fit a model to.
 
     >>> random_selection(np.arange(5), 2, Pool(np.zeros((5, 1))), seed=0).warnings == (COLD,)
     True
@@ -767,19 +793,22 @@ def random_selection(free_ids: Array, k: int, pool: Pool, seed: int) -> Selectio
     full = len(pool.labelled_ids) == len(pool) > 0
     none = "every point has a label; labels that a simulation hides are passed as answers=…" if full else ""
     warnings = (COLD,) if k else (f"no points are free: {none or 'all are labelled, outstanding or skipped'}",)
-    belief: Belief
+    nothing = nothing_believed(ids, pool)
+    return Selection(ids, torch.zeros(k, dtype=torch.float64), 0.0, warnings, METHODS["random"], nothing)
+
+
+def nothing_believed(ids: Array, pool: Pool) -> Belief:
+    """One draw, in which everything is equally likely: what stands in a selection where no model was asked."""
     if pool.regression:
-        belief = GaussianFeatures(torch.zeros(k, 1), ids=ids)
-    else:
-        classes = max(2, len(pool.classes))
-        belief = CategoricalSamples.from_probs(torch.full((k, 1, classes), 1 / classes), ids=ids)
-    return Selection(ids, torch.zeros(k, dtype=torch.float64), 0.0, warnings, METHODS["random"], belief)
+        return GaussianFeatures(torch.zeros(len(ids), 1), ids=ids)
+    classes = max(2, len(pool.classes))
+    return CategoricalSamples.from_probs(torch.full((len(ids), 1, classes), 1 / classes), ids=ids)
 
 
 def as_ask(selection: Selection, *, seed: int, revision: int, seconds: dict[str, float], who: str) -> Ask:
     """What the journal keeps of a selection: each pick with its score and the split of its uncertainty in nats."""
     nothing: list[float | None] = [None] * len(selection)
-    cold = COLD in selection.warnings
+    cold = COLD in selection.warnings or selection.recorded is not None
     splits = (nothing, nothing) if cold or selection.method.reads_geometry else uncertainty_split(selection.picked)
     scores = nothing if cold else selection.scores.tolist()
     # An id that a search drew twice is asked for once.

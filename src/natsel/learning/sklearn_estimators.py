@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from natsel.beliefs import Belief
 from natsel.beliefs.targets import Targets
-from natsel.choose import Method, Selection, resolve, select
+from natsel.choose import DEFAULT, Method, Selection, resolve, select
 from natsel.data.alignment import beside, index_of
 from natsel.data.any_source import row_ids
 from natsel.data.contents import digests_of
@@ -293,7 +293,7 @@ class ActiveClassifier(ClassifierMixin, _ActiveEstimator):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any,
-        method: str | Method = "power-bald",
+        method: str | Method = DEFAULT,
         k: int = 10,
         members: int | None = None,
         random_state: Any = None,

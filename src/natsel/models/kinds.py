@@ -186,11 +186,9 @@ def _gradients(options: Mapping[str, Any], facts: DataFacts) -> Any:
 def _forest(options: Mapping[str, Any], facts: DataFacts) -> Any:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    if not facts.classes:
-        forest = RandomForestRegressor(options["trees"], min_samples_leaf=options["leaf"])
-        return _noisy(models.Sklearn(forest), options, facts)
-    forest = RandomForestClassifier(options["trees"], min_samples_leaf=options["leaf"])
-    return models.Sklearn(forest, smoothing=options["smoothing"])
+    make = RandomForestClassifier if facts.classes else RandomForestRegressor
+    forest = make(options["trees"], min_samples_leaf=options["leaf"])
+    return _noisy(models.Sklearn(forest, smoothing=options["smoothing"]), options, facts)
 
 
 def _logistic(options: Mapping[str, Any], facts: DataFacts) -> Any:
@@ -399,9 +397,9 @@ KINDS: dict[str, Kind] = {
         {
             **_NOISE,
             "trees": Option(int, 100, least=1),
-            "leaf": Option(int, 1, least=1),
-            # A leaf of one label is no certainty.
-            "smoothing": Option(float, 0.01, least=0, most=0.99),
+            # The forest of the README: a leaf of one label is no certainty. Smoothing as in `models.Sklearn`: none.
+            "leaf": Option(int, 3, least=1),
+            "smoothing": Option(float, 0.0, least=0, most=0.99),
             **_TRANSFORMS,
         },
         _forest,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from natsel.choose.recommended import CONTENDERS
 from natsel.experiments.results.experiment import UNEQUAL
 from natsel.texts import in_toml, visible
 
@@ -74,7 +75,7 @@ def new_recipe(
         f"budget = {budget}{' ' * (7 - len(str(budget)))}# labels of a run in all, with those it starts with",
         "seeds = 6           # six or more give a 95 % interval",
         "# natsel methods lists all methods; random is what the others are compared with.",
-        f"methods = [{', '.join(map(in_toml, _methods(found)))}]",
+        f"methods = [{', '.join(map(in_toml, CONTENDERS[not found.classes]))}]",
         f"initial = {{ {'per_class = 1' if per_class else f'count = {start}'} }}   # labels that a run starts with",
     ]
     if found.classes and (largest := found.counts.max() / found.rows) >= UNEQUAL:
@@ -188,10 +189,6 @@ def _names_rows(name: str, column: Any) -> bool:
 def _is_sentences(column: Any) -> bool:
     texts = [one for one in column.objects()[:200].tolist() if isinstance(one, str)] if column.kind == "text" else []
     return bool(texts) and sum(len(one.split()) for one in texts) / len(texts) > _WORDS
-
-
-def _methods(found: _Found) -> Sequence[str]:
-    return ("random", "margin" if found.classes else "batchbald", "bald", "power-bald")
 
 
 def _model(found: _Found) -> list[str]:

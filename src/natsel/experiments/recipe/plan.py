@@ -71,7 +71,7 @@ class Plan:
     def adjusted(self, *, methods: str | None = None, seeds: str | None = None, budget: int | None = None) -> "Plan":
         """The plan with the methods, seeds and budget of a command line.
 
-        >>> load_plan("digits").adjusted(methods="bald", seeds="0-2", budget=40).recipes[""].seeds
+        >>> load_plan("digits").adjusted(methods="margin", seeds="0-2", budget=40).recipes[""].seeds
         (0, 1, 2)
         """
         given = {name: value for name, value in (("methods", methods), ("seeds", seeds), ("budget", budget)) if value}
@@ -116,7 +116,7 @@ def plan_from(
 
     `home` is the folder of the file: relative paths start there, and modules that lie there can be imported.
 
-    >>> iris = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
+    >>> iris = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["margin"], "budget": 20}
     >>> list(plan_from(iris | {"variants": {"few": {}, "many": {"budget": 50}}}).recipes)
     ['few', 'many']
     """

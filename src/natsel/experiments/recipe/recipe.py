@@ -268,9 +268,9 @@ class Recipe(Table):
     expected to show; `plugins` are modules that bring methods and kinds of model of their own; `home` is the folder
     where relative paths start and where modules may lie, that of the recipe's file.
 
-    >>> found = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
+    >>> found = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["margin"], "budget": 20}
     >>> Recipe.from_table(found).methods[0].label
-    'bald'
+    'margin'
     """
 
     home: str = key(text, default="")
@@ -331,7 +331,7 @@ class Recipe(Table):
         """Where a file that the recipe names lies: relative to its home.
 
         >>> Recipe.from_table({"home": "/a", "name": "a", "data": {"file": "b.csv"}, "model": {"kind": "forest"},
-        ...                    "methods": ["bald"], "budget": 20}).path("b.csv").as_posix()
+        ...                    "methods": ["margin"], "budget": 20}).path("b.csv").as_posix()
         '/a/b.csv'
         """
         return Path(self.home, os.path.expanduser(name))

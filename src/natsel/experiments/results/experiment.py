@@ -170,7 +170,7 @@ class Experiment:
 
 def is_share(metric: str) -> bool:
     """Whether a metric is read in per cent."""
-    return metric.lower().endswith(("accuracy", "junk"))
+    return metric.lower().endswith(("accuracy", "precision", "junk"))
 
 
 def _plain(value: Any) -> float:

@@ -68,7 +68,7 @@ def load_data(recipe: Recipe, given: Given | None = None) -> "DataSet":
 def fingerprints(recipe: Recipe) -> dict[str, str]:
     """A digest of what each file of a recipe's data holds, by its key; empty where there is none.
 
-    >>> recipe = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
+    >>> recipe = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["random"], "budget": 9}
     >>> fingerprints(Recipe.from_table(recipe))
     {}
     """

@@ -140,9 +140,11 @@ def _measured(learner: "ActiveLearner", labels: int, in_queries: bool) -> dict[s
 
 def _check_metric(recipe: Recipe, setting: Setting) -> None:
     """Refuse a metric that is not measured."""
-    from natsel.evaluation.of_belief import METRICS
+    from natsel.evaluation.classification import rare_class
+    from natsel.evaluation.of_belief import METRICS, OF_TWO
 
-    known = METRICS[setting.regression]
+    two = not setting.regression and rare_class(setting.test.labels) is not None
+    known = [one for one in METRICS[setting.regression] if two or one not in OF_TWO]
     if recipe.metric and recipe.metric not in known:
         raise ValueError(f"metric: {recipe.metric!r} is not measured; {closest(recipe.metric, known)}")
     for claim in recipe.claims:
@@ -153,5 +155,5 @@ def _check_metric(recipe: Recipe, setting: Setting) -> None:
 def _check_targets(recipe: Recipe, setting: Setting) -> None:
     """Refuse levels that no accuracy can have."""
     for index, target in enumerate(recipe.targets):
-        if target > 1 and not setting.regression:
+        if target > 1 and not setting.regression and recipe.metric != "positives found":
             raise ValueError(f"targets[{index}]: expected an accuracy from 0 to 1, found {target:g}; 0.9 is 90 %")

@@ -22,7 +22,7 @@ def refuse_sizes(plan: Plan) -> None:
     """Refuse a plan with a variant whose data cannot give the rows that it asks for; the error names the variant.
 
     >>> from natsel.experiments.recipe.plan import plan_from
-    >>> iris = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["bald"], "budget": 20}
+    >>> iris = {"name": "a", "data": {"set": "iris"}, "model": {"kind": "forest"}, "methods": ["margin"], "budget": 20}
     >>> refuse_sizes(plan_from(iris | {"variants": {"few": {}, "many": {"budget": 50}}}))
     """
     read: dict[str, DataSet] = {}
