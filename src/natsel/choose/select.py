@@ -21,6 +21,7 @@ from natsel.choose.selection import Selection, exhausted
 from natsel.ids import are_among, as_ids
 from natsel.objectives import Context, Objective, Reading, read, read_and_warn, routes
 from natsel.search import SEARCHES
+from natsel.ties import order_of
 
 
 def score(
@@ -221,6 +222,8 @@ def _draw_warnings(reading: Reading, belief: Belief, picks: Picks) -> tuple[str,
 
 def _pick_warnings(method: Method, state: State, picks: Picks) -> tuple[str, ...]:
     warnings: list[str] = []
+    if 0 < order_of(state).picks == order_of(state).drawn:
+        warnings.append("decided by ties: every pick had equals among the points left out, and was drawn from the seed")
     if Capability.GAINS in method.search.needs and has_gains(state):
         warnings += exhausted(picks.total, state.total + state.remaining - picks.total)
     if picks.gaps is not None and picks.gap_errors is not None:

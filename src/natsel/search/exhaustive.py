@@ -2,9 +2,9 @@
 
     argmax_{|I| = k, I allowed}  f(I)
 
-Among subsets within 1e-10 of the best value the lexicographically lowest wins, so rounding that differs
-between devices does not change the answer. The picks come in ascending order with their gains along it,
-f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  docs/theory/batchbald.md, 3 and 7.
+Candidates are put in the order in which equals are taken. Among subsets within 1e-10 of the best value the
+lexicographically lowest wins, so rounding that differs between devices does not change the answer. The picks come in
+that order with their gains along it, f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  docs/theory/batchbald.md, 3 and 7.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from natsel.options import check_options
 from natsel.rounding import TIE
 from natsel.search.patience import PATIENCE, check_patience, refuse_long
 from natsel.search.topk import check_k
+from natsel.ties import order_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Exhaustive:
         """Pick the best subset; neither generator nor progress is used."""
         if not has_value(state):
             raise lacking(state, self)
-        candidates = allowed_N.cpu().nonzero().squeeze(1).tolist()
+        allowed_M, order = allowed_N.cpu().nonzero().squeeze(1), order_of(state, k)
+        candidates = allowed_M[order.argsort(allowed_M)].tolist()
         check_k(k, len(candidates))
         if k == 0:
             return Picks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64), total=0.0)
@@ -63,6 +65,7 @@ class Exhaustive:
         # Compared with the final maximum: a running best would let a chain of near ties drift.
         reach = max(values) - TIE
         winner = next(index for index, value in enumerate(values) if value >= reach)
+        order.count(1, int(min(values) >= reach and subsets > 1))
         best = next(islice(combinations(candidates, k), winner, None))
         worth = [_value(state, best[:size]) for size in range(1, k)] + [values[winner]]
         worth_B = torch.tensor(worth, dtype=torch.float64)

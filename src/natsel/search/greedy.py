@@ -31,9 +31,12 @@ from natsel.capabilities import (
     has_successor,
     lacking,
 )
-from natsel.search.kmeans_pp import drawn_after, report
+from natsel.search.kmeans_pp import drawn_after
+from natsel.search.nearest import report
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
+from natsel.search.topk import drawn_top_k
+from natsel.ties import order_of
 
 # With less than this left in all, or less than this share of what there was if that was known and less than a nat,
 # estimated gains are noise.
@@ -54,7 +57,7 @@ class Greedy:
     def __call__(
         self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
     ) -> Picks:
-        """Pick k of the allowed positions; ties go to the lower position."""
+        """Pick k of the allowed positions."""
         if not has_gains(state):
             raise lacking(state, self)
         steps = forward(state, k, allowed_N, generator, progress)
@@ -82,7 +85,7 @@ def forward(
     state: SequentialState, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
 ) -> Steps:
     """Add the best of the allowed positions k times. Once nothing is left to learn the rest are drawn by k-means++ in
-    the geometry that the state has for that, or, where it has none, the first ones are taken.
+    the geometry that the state has for that, or, where it has none, taken as equals.
 
     Where labels have costs and there is a budget, only points that fit into what is left of it are looked at.
     """
@@ -91,7 +94,7 @@ def forward(
     choices: list[Choice] = []
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
-    tie = state.tie
+    tie, order = state.tie, order_of(state, k)
     while len(choices) < k and state.remaining > (tie if state.exact else enough):
         if has_budget(state):
             bound_N[~state.affordable().to(bound_N.device)] = -torch.inf
@@ -105,8 +108,7 @@ def forward(
             choice = best_by_bounds(state, bound_N)
         choices.append(choice)
         gains.append(state.add(choice.position))
-        if progress is not None:
-            progress(1)
+        report(progress, 1)
         bound_N[choice.position] = -torch.inf
     looked, left, successor = len(choices), state.remaining, ""
     if looked < k and has_successor(state):
@@ -122,15 +124,14 @@ def forward(
         # Exact gains below the tie are all alike; bounds would only order their rounding.
         rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
         most = int((bound_N > -torch.inf).sum()) if has_budget(state) else k - looked
-        for position in rest_N.argsort(descending=True, stable=True)[:most].tolist():
+        for position in drawn_top_k(most, torch.arange(len(rest_N)), order, rest_N).tolist():
             if len(choices) == k:
                 break
             if has_budget(state) and not state.affordable()[position]:
                 continue
             choices.append(Choice(position, gap=0.0, error=0.0))
             gains.append(state.add(position))
-            if progress is not None:
-                progress(1)
+            report(progress, 1)
     return Steps(choices, gains, looked, left, successor)
 
 
@@ -147,10 +148,9 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
 
 
 def best_by_shortlist(state: ShortlistedState, allowed_N: Tensor, tie: float) -> Choice:
-    """The best gain of a state that looks at few points in full; ties go to the lower position."""
+    """The best gain of a state that looks at few points in full."""
     positions_M, gain_M = shortlist(state, 1, allowed_N, tie)
-    best = float(gain_M.max())
-    return _choice(state, int((gain_M >= best - tie).nonzero()[0]), positions_M, gain_M)
+    return _choice(state, order_of(state).first(positions_M[gain_M >= gain_M.max() - tie]), positions_M, gain_M)
 
 
 def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
@@ -169,13 +169,12 @@ def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
         best, free, size = max(best, float(gain_n.max())), free - len(gain_n), 2 * size
     seen_n = torch.cat(seen)
     gain_n = bound_N[seen_n]
-    position = int(seen_n[gain_n >= best - state.tie].min())
-    return _choice(state, int((seen_n == position).nonzero()), seen_n, gain_n)
+    return _choice(state, order_of(state).first(seen_n[gain_n >= best - state.tie]), seen_n, gain_n)
 
 
-def _choice(state: State, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
-    """The candidate at a place, its lead over the best of the others, and how unsure that lead is."""
-    leader = int(position_n[place])
+def _choice(state: State, leader: int, position_n: Tensor, gain_n: Tensor) -> Choice:
+    """The candidate that was chosen, its lead over the best of the others, and how unsure that lead is."""
+    place = int((position_n == leader).nonzero())
     if len(gain_n) == 1:
         return Choice(leader, gap=torch.inf, error=0.0)
     other_n = gain_n.index_fill(0, torch.tensor(place, device=gain_n.device), -torch.inf)

@@ -1,0 +1,74 @@
+"""Ties: which of equals is taken is drawn from the seed, by ids.
+
+    key of an id = mix(start(seed) + step · number)            number: the id, or 64 bits of the blake2b of its text
+
+The smallest key goes first: files may be sorted, by class or by day, and their first points are then of one kind. It is
+the same point however the pool is ordered, cut or spread, in whole numbers that no processor rounds; only ids of equals
+are looked at.  Steele et al. 2014 (splitmix64).
+"""
+
+import hashlib
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from natsel.ids import IdArray, keys_of
+from natsel.seeds import derive
+
+_STEP = 0x9E3779B97F4A7C15
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+
+
+class Order:
+    """The order in which equals are taken, and how many picks hung on it. Without ids the lower position goes first.
+
+    >>> order = Order(7, np.array([4, 8, 15, 16]))
+    >>> order.argsort(torch.tensor([3, 1, 2])).tolist(), order.first(torch.tensor([1, 2]))
+    ([0, 2, 1], 2)
+    """
+
+    def __init__(self, seed: int = 0, ids: IdArray | None = None) -> None:
+        self.seed, self.ids = seed, ids
+        self.wanted, self.picks, self.drawn = 1, 0, 0  # picks to come; made; made among more equals than were to come
+
+    def argsort(self, positions_n: Tensor) -> Tensor:
+        """The rows of some positions in this order."""
+        if self.ids is None or len(positions_n) < 2:
+            return positions_n.argsort()
+        ids_n = self.ids[positions_n.cpu().numpy()]
+        if ids_n.dtype.kind != "i":
+            ids_n = np.array([_number(key) for key in keys_of(ids_n)], dtype=np.int64)
+        key_n = ids_n.view(np.uint64) * np.uint64(_STEP)  # products of arrays of these wrap around
+        key_n += np.uint64(derive(self.seed, "ties"))
+        for shift, factor in _MIX:
+            key_n ^= key_n >> np.uint64(shift)
+            key_n *= np.uint64(factor)
+        return torch.from_numpy(key_n.argsort(kind="stable")).to(positions_n.device)
+
+    def first(self, equals_n: Tensor) -> int:
+        """Which of some positions that are equal is taken."""
+        self.count(1, int(len(equals_n) > self.wanted))
+        return int(equals_n[self.argsort(equals_n)[0]])
+
+    def count(self, picks: int, drawn: int) -> None:
+        """Note so many picks, and how many of them hung on the order."""
+        self.picks, self.drawn, self.wanted = self.picks + picks, self.drawn + drawn, self.wanted - picks
+
+
+def order_of(state: object, wanted: int | None = None) -> Order:
+    """The order that a state got from seed and ids when it was read, for a search of so many picks.
+
+    >>> order_of(object()).first(torch.tensor([2, 1]))
+    1
+    """
+    found: Order = getattr(state, "order", None) or Order()
+    found.wanted = found.wanted if wanted is None else wanted
+    return found
+
+
+def _number(key: int | str) -> int:
+    if isinstance(key, int):
+        return key
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
