@@ -56,19 +56,15 @@ class Order:
         self.picks, self.drawn, self.wanted = self.picks + picks, self.drawn + drawn, self.wanted - picks
 
 
-def order_of(state: object, wanted: int | None = None) -> Order:
-    """The order that a state got from seed and ids when it was read, for a search of so many picks.
+def order_of(state: object) -> Order:
+    """The order that a state got from seed and ids when it was read.
 
     >>> order_of(object()).first(torch.tensor([2, 1]))
     1
     """
-    found: Order = getattr(state, "order", None) or Order()
-    found.wanted = found.wanted if wanted is None else wanted
-    return found
+    return getattr(state, "order", None) or Order()
 
 
 def _number(key: int | str) -> int:
-    if isinstance(key, int):
-        return key
-    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+    digest = hashlib.blake2b(str(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return key if isinstance(key, int) else int.from_bytes(digest, "big", signed=True)

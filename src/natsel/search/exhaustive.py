@@ -48,7 +48,7 @@ class Exhaustive:
         """Pick the best subset; neither generator nor progress is used."""
         if not has_value(state):
             raise lacking(state, self)
-        allowed_M, order = allowed_N.cpu().nonzero().squeeze(1), order_of(state, k)
+        allowed_M, order = allowed_N.cpu().nonzero().squeeze(1), order_of(state)
         candidates = allowed_M[order.argsort(allowed_M)].tolist()
         check_k(k, len(candidates))
         if k == 0:

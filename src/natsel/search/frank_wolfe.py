@@ -55,7 +55,7 @@ class FrankWolfe:
         if not has_vectors(state):
             raise lacking(state, self)
         check_k(k, int(allowed_N.sum()))
-        order_of(state, k)
+        order_of(state).wanted = k
         length_N = checked_sizes(state, allowed_N).sqrt()
         held_T_P = state.held_vectors().double()
         held_length_T = held_T_P.square().sum(1).sqrt()
@@ -85,7 +85,7 @@ class FrankWolfe:
                 " filled in at random with weight 0",
             )
             clocks = Clocks(len(allowed_N), generator, torch.device("cpu"))
-            taken += clocks.fill(allowed_N.cpu().index_fill(0, torch.tensor(taken, dtype=torch.int64), False), missing)
+            taken += clocks.fill(allowed_N, missing, taken)
             report(progress, missing)
         return Picks(
             positions=torch.tensor(taken, dtype=torch.int64),

@@ -21,7 +21,6 @@ from natsel.capabilities import (
     Picks,
     Progress,
     SequentialState,
-    ShortlistedState,
     State,
     has_budget,
     has_ceilings,
@@ -94,14 +93,15 @@ def forward(
     choices: list[Choice] = []
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
-    tie, order = state.tie, order_of(state, k)
+    tie, order = state.tie, order_of(state)
+    order.wanted = k
     while len(choices) < k and state.remaining > (tie if state.exact else enough):
         if has_budget(state):
             bound_N[~state.affordable().to(bound_N.device)] = -torch.inf
             if not bool((bound_N > -torch.inf).any()):
                 break
         if not state.submodular and has_ceilings(state):  # of a submodular one, earlier gains are ceilings
-            choice = best_by_shortlist(state, bound_N > -torch.inf, tie)
+            choice = best_of(state, *shortlist(state, 1, bound_N > -torch.inf, tie), tie)
         elif has_racing(state) and state.prefers_racing:
             choice = race(state, bound_N)
         else:
@@ -147,12 +147,6 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
     )
 
 
-def best_by_shortlist(state: ShortlistedState, allowed_N: Tensor, tie: float) -> Choice:
-    """The best gain of a state that looks at few points in full."""
-    positions_M, gain_M = shortlist(state, 1, allowed_N, tie)
-    return _choice(state, order_of(state).first(positions_M[gain_M >= gain_M.max() - tie]), positions_M, gain_M)
-
-
 def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
     """Refresh bounds from the top until no untouched one can reach the best; writes the fresh gains to `bound_N`."""
     left_N, free = bound_N.clone(), int((bound_N > -torch.inf).sum())
@@ -168,12 +162,12 @@ def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
         seen.append(block.indices)
         best, free, size = max(best, float(gain_n.max())), free - len(gain_n), 2 * size
     seen_n = torch.cat(seen)
-    gain_n = bound_N[seen_n]
-    return _choice(state, order_of(state).first(seen_n[gain_n >= best - state.tie]), seen_n, gain_n)
+    return best_of(state, seen_n, bound_N[seen_n], state.tie)
 
 
-def _choice(state: State, leader: int, position_n: Tensor, gain_n: Tensor) -> Choice:
-    """The candidate that was chosen, its lead over the best of the others, and how unsure that lead is."""
+def best_of(state: State, position_n: Tensor, gain_n: Tensor, tie: float) -> Choice:
+    """The candidate of the largest gain, its lead over the best of the others, and how unsure that lead is."""
+    leader = order_of(state).first(position_n[gain_n >= gain_n.max() - tie])
     place = int((position_n == leader).nonzero())
     if len(gain_n) == 1:
         return Choice(leader, gap=torch.inf, error=0.0)

@@ -97,13 +97,11 @@ class Nearest:
         if missing == 0:
             return ()
         report(progress, missing)
-        open_N = self.allowed_N.clone()
-        open_N[self.taken] = False
         note = (
             f"distances: after {len(self.taken)} of k={k} picks only copies of them were left; the other {missing} were"
             " filled in at random",
         )
-        self.taken += clocks.fill(open_N, missing)
+        self.taken += clocks.fill(self.allowed_N, missing, self.taken)
         self.scores += [0.0] * missing
         return note
 

@@ -114,8 +114,6 @@ def _finish(state: RacedState, field: _Field, bound_N: Tensor, order: Order) -> 
     if len(gain_n) == 1:
         return Choice(leader, gap=torch.inf, error=0.0)
     winner = int(close_n[0])
-    rest_n = gain_n.clone()
-    rest_n[winner] = -torch.inf
-    runner_up = int(rest_n.argmax())
+    runner_up = int(gain_n.index_fill(0, close_n[:1], -torch.inf).argmax())
     error = max(float(error_n[runner_up]), float(error_n[winner]))
     return Choice(leader, gap=float(gain_n[winner] - gain_n[runner_up]), error=error)

@@ -20,10 +20,11 @@ from torch import Tensor
 from natsel.capabilities import Capability, Picks, Progress, State
 from natsel.options import Amount, check_options
 from natsel.search.gumbel import INF, LARGE, Rest, check_beta, gumbel_noise, law, perturb
-from natsel.search.topk import allowed_scores, check_k, drawn_top_k, level, refuse_nan
+from natsel.search.topk import allowed_scores, check_k, drawn_top_k, refuse_nan, stable_top_k
 from natsel.ties import Order, order_of
 
 OnExhausted = Literal["uniform", "order", "raise"]
+Ties = Literal["index", "random"]
 
 ROUNDING = -1e-6  # scores between this and 0 are zeros that went negative in floating point
 
@@ -110,7 +111,8 @@ class Uniform:
 class SoftRank:
     """Sample with p(i) ∝ rank_i^-beta, rank 1 the best score: only the order matters.
 
-    Equal scores get different ranks, drawn from the seed; `log_prob` is that of the batch given the ranks.
+    Equal scores get different ranks: in the order in which all searches take equals, or in random order with
+    ties="random"; `log_prob` is then that of the batch given the ranks drawn.
 
     >>> from types import SimpleNamespace
     >>> state = SimpleNamespace(scores=lambda: torch.tensor([-1.0, 2.0, 0.5]))
@@ -119,6 +121,7 @@ class SoftRank:
     """
 
     beta: float = 1.0
+    ties: Ties = "index"
     needs: ClassVar[Capability] = Capability.SCORES
     on_exhausted: ClassVar[OnExhausted] = "uniform"  # never happens, no rank has weight 0
 
@@ -126,10 +129,9 @@ class SoftRank:
         check_beta(self.beta)
         check_options(self)
 
-    def log_weights(self, scores_N: Tensor, positions_N: Tensor | None = None, order: Order | None = None) -> Tensor:
-        """-log rank; equal scores in the order of their positions."""
-        positions_N = torch.arange(len(scores_N)) if positions_N is None else positions_N
-        order_N = drawn_top_k(len(scores_N), positions_N, order or Order(), level(scores_N, len(scores_N)))
+    def log_weights(self, scores_N: Tensor, order_N: Tensor | None = None) -> Tensor:
+        """-log rank; `order_N` are the rows from the best down, among equals the lower position unless given."""
+        order_N = stable_top_k(len(scores_N), scores_N) if order_N is None else order_N
         ranks_N = torch.empty(len(scores_N), dtype=torch.float64)
         ranks_N[order_N] = torch.arange(1, len(scores_N) + 1, dtype=torch.float64)
         return -ranks_N.log()
@@ -140,7 +142,10 @@ class SoftRank:
         """Draw k of the allowed positions; ranks count the allowed ones only."""
         positions_M, scores_M = allowed_scores(state, allowed_N)
         noise_M = gumbel_noise(len(allowed_N), generator)[positions_M]
-        log_weights_M = self.log_weights(scores_M, positions_M, order_of(state))
+        keys = [scores_M]
+        if self.ties == "random":
+            keys += [torch.rand(len(allowed_N), dtype=torch.float64, generator=generator)[positions_M]]
+        log_weights_M = self.log_weights(scores_M, drawn_top_k(len(scores_M), positions_M, order_of(state), *keys))
         return _sample(self, [_Candidates(positions_M, scores_M, log_weights_M, noise_M)], k, order_of(state))
 
 
@@ -232,9 +237,11 @@ def _best(search: _ByWeight | SoftRank, pool: _Candidates, k: int, order: Order)
         key_M, tie_M = perturb(pool.log_weights, pool.noise, search.beta), pool.noise
     else:  # not log score: neighbouring scores can round to one logarithm
         key_M = pool.scores.clamp_min(0) if isinstance(search, Power) else pool.log_weights
-        key_M, tie_M = level(key_M, k), torch.zeros_like(pool.noise)
+        tie_M = torch.zeros_like(pool.noise)
     if search.on_exhausted == "order":
         tie_M = torch.where(pool.log_weights == -INF, pool.scores, tie_M)
+    elif search.beta < INF:  # noise parts equals
+        return stable_top_k(k, key_M, tie_M)
     return drawn_top_k(k, pool.positions, order, key_M, tie_M)
 
 

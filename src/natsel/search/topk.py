@@ -3,8 +3,7 @@
     argmax_{|I| = k}  Σ_{i in I} s_i        ties, also but for rounding, are drawn from the seed (`natsel.ties`)
 
 `torch.topk` promises no order among ties, and ties are common (copies, exhausted scores, the ceiling ln K),
-so it only finds the threshold here; who is taken at the threshold is decided explicitly. Few points, or all,
-are sorted.
+so it only finds the threshold here; who is taken at the threshold is decided explicitly. Few, or all, are sorted.
 docs/theory/batchbald.md, 2; docs/theory/stochastic-batches.md, 2.
 """
 
@@ -71,8 +70,6 @@ def level(scores_M: Tensor, k: int) -> Tensor:
     >>> level(torch.tensor([0.5, 0.7, 0.7 + 1e-12], dtype=torch.float64), 2).diff()[1]
     tensor(0., dtype=torch.float64)
     """
-    if k == 0:
-        return scores_M
     best_B = scores_M.topk(k).values
     tie = TIE * best_B[0].abs().clamp_max(1)
     reach_n = (scores_M >= best_B[-1] - tie).nonzero().squeeze(1)
@@ -149,7 +146,7 @@ class TopK:
         else:
             positions_M, scores_M = allowed_scores(state, allowed_N, stay=True)  # k of them come to the CPU
         check_k(k, len(positions_M))
-        chosen_B = drawn_top_k(k, positions_M, order_of(state), level(scores_M, k))
+        chosen_B = drawn_top_k(k, positions_M, order_of(state), level(scores_M, k) if k else scores_M)
         scores_B, positions_B = scores_M[chosen_B].cpu(), positions_M[chosen_B].cpu()
         picks = Picks(positions_B, scores_B, total=float(scores_B.sum()))
         if not has_errors(state) or state.exact or not 0 < k < len(positions_M):
