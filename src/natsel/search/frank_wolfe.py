@@ -43,7 +43,7 @@ class FrankWolfe:
     >>> belief = natsel.GaussianFeatures([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
     >>> selection = natsel.select("acs-fw", belief, k=2)
     >>> selection.ids.tolist(), selection.scores.tolist(), selection.weights.round(decimals=2).tolist()
-    ([0, 3], [3.0, 1.0], [2.52, 0.64])
+    ([1, 3], [3.0, 1.0], [1.26, 0.64])
     """
 
     needs: ClassVar[Capability] = Capability.SCORES | Capability.VECTORS
