@@ -1,10 +1,9 @@
-"""Ties: which of equals is taken is drawn from the seed, by ids.
+"""Ties: of equals the one with the smallest key is taken; the first points of a file may all be of one class or day.
 
     key of an id = mix(start(seed) + step · number)            number: the id, or 64 bits of the blake2b of its text
 
-The smallest key goes first: files may be sorted, by class or by day, and their first points are then of one kind. It is
-the same point however the pool is ordered, cut or spread, in whole numbers that no processor rounds; only ids of equals
-are looked at.  Steele et al. 2014 (splitmix64).
+Whole numbers, the same for any order, cut or spread of the pool, and on any processor; only equals are given one.
+Steele et al. 2014 (splitmix64).
 """
 
 import hashlib
@@ -30,7 +29,7 @@ class Order:
 
     def __init__(self, seed: int = 0, ids: IdArray | None = None) -> None:
         self.seed, self.ids = seed, ids
-        self.wanted, self.picks, self.drawn = 1, 0, 0  # picks to come; made; made among more equals than were to come
+        self.wanted, self.picks, self.drawn = 1, 0, 0  # picks to come, made, made among more equals than were to come
 
     def argsort(self, positions_n: Tensor) -> Tensor:
         """The rows of some positions in this order."""
@@ -45,6 +44,12 @@ class Order:
             key_n ^= key_n >> np.uint64(shift)
             key_n *= np.uint64(factor)
         return torch.from_numpy(key_n.argsort(kind="stable")).to(positions_n.device)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to say of picks that all hung on the order."""
+        said = "decided by ties: every pick had equals among the points left out, and was drawn from the seed"
+        return (said,) if 0 < self.picks == self.drawn else ()
 
     def first(self, equals_n: Tensor) -> int:
         """Which of some positions that are equal is taken."""

@@ -92,6 +92,7 @@ def select(
     if lacking:
         raise ValueError(_refusal(chosen, belief, lacking))
     state, reading, approximations = read_and_warn(chosen.objective, belief, context, chosen.search.needs)
+    order_of(state).wanted = count
     if cost_N is None:
         picks = chosen.search(state, count, allowed_N, generator, progress)
     else:
@@ -221,9 +222,7 @@ def _draw_warnings(reading: Reading, belief: Belief, picks: Picks) -> tuple[str,
 
 
 def _pick_warnings(method: Method, state: State, picks: Picks) -> tuple[str, ...]:
-    warnings: list[str] = []
-    if 0 < order_of(state).picks == order_of(state).drawn:
-        warnings.append("decided by ties: every pick had equals among the points left out, and was drawn from the seed")
+    warnings = [*order_of(state).warnings]
     if Capability.GAINS in method.search.needs and has_gains(state):
         warnings += exhausted(picks.total, state.total + state.remaining - picks.total)
     if picks.gaps is not None and picks.gap_errors is not None:

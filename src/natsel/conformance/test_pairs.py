@@ -144,12 +144,10 @@ def test_which_of_equals_come_is_drawn_from_the_seed(case, device):
             # Vector and scalar code may differ in the last bit; searches that compare gains must not notice.
             Capability.SCORES not in case.method.search.needs and torch.allclose(scores_N, scores_N[:1], rtol=1e-14)
         ):
-            for seed in range(3):
-                selection = case.select(flat, belief=belief, seed=seed)
-                order = Order(seed, belief.ids).argsort(torch.arange(len(belief)))[: case.k].tolist()
-                picked = selection.ids.tolist()
-                assert picked == (order if case.in_order else sorted(order)), f"{name}: of equals {picked} were picked"
-                assert any(warning.startswith("decided by ties") for warning in selection.warnings), name
+            selection = case.select(flat, belief=belief, seed=7)
+            order = Order(7, belief.ids).argsort(torch.arange(len(belief)))[: case.k].tolist()
+            assert selection.ids.tolist() == (order if case.in_order else sorted(order)), name
+            assert any(warning.startswith("decided by ties") for warning in selection.warnings), name
         else:
             assert name != "copies", f"copies of a point score differently: {scores_N.tolist()}"
 

@@ -22,7 +22,6 @@ from natsel.rounding import ROUNDING
 from natsel.search.clocks import Clocks
 from natsel.search.nearest import checked_sizes, report
 from natsel.search.topk import check_k
-from natsel.ties import order_of
 
 # Of the sum of all lengths: what is left of the residual below this is rounding.
 _LEFT = 1e-12
@@ -55,7 +54,6 @@ class FrankWolfe:
         if not has_vectors(state):
             raise lacking(state, self)
         check_k(k, int(allowed_N.sum()))
-        order_of(state).wanted = k
         length_N = checked_sizes(state, allowed_N).sqrt()
         held_T_P = state.held_vectors().double()
         held_length_T = held_T_P.square().sum(1).sqrt()

@@ -94,7 +94,6 @@ def forward(
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
     tie, order = state.tie, order_of(state)
-    order.wanted = k
     while len(choices) < k and state.remaining > (tie if state.exact else enough):
         if has_budget(state):
             bound_N[~state.affordable().to(bound_N.device)] = -torch.inf

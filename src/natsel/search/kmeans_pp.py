@@ -55,8 +55,7 @@ class KMeansPP:
         clocks = Clocks(len(allowed_N), generator, state.sizes().device)
         nearest = Nearest(state, allowed_N, clocks.soon)
         if k and not nearest.begun:
-            start = nearest.allowed_N.double()
-            found = nearest.farthest() if self.first == "largest" else clocks.ring(start)
+            found = nearest.farthest() if self.first == "largest" else clocks.ring(nearest.allowed_N.double())
             if found is not None:
                 nearest.take(found, last=k == 1)
                 report(progress, 1)

@@ -163,7 +163,6 @@ def farthest_points(
     """
     check_k(k, int(allowed_N.sum()))
     nearest = Nearest(state, allowed_N, lambda distance_N, count: soon(nearest, distance_N, count))
-    nearest.order.wanted = k
     while len(nearest.taken) < k:
         found = nearest.farthest(among(nearest) if nearest.begun else None)
         if found is None:

@@ -57,7 +57,9 @@ def drawn_top_k(k: int, positions_M: Tensor, order: Order, *keys_M: Tensor) -> T
     same_B = torch.stack([key_M[best_B[1:]] == key_M[best_B[:-1]] for key_M in keys_M]).all(0)
     if k and bool(same_B.any()):
         reach = (keys_M[0] >= keys_M[0][best_B[k - 1]]).nonzero().squeeze(1)
-        reach = reach[order.argsort(positions_M[reach])]
+        tied_n = torch.isin(keys_M[0][reach], keys_M[0][best_B[1:][same_B]])
+        equal = reach[tied_n]
+        reach[tied_n] = equal[order.argsort(positions_M[equal])]
         best_B = reach[stable_top_k(min(k + 1, len(reach)), *(key_M[reach] for key_M in keys_M))]
         same_B = torch.stack([key_M[best_B] == key_M[best_B[k - 1]] for key_M in keys_M]).all(0)
     order.count(k, int(same_B[:k].sum()) if bool(same_B[k:].any()) else 0)

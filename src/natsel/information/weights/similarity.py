@@ -331,9 +331,8 @@ class Kernel:
         `rough_N` are these numbers off by `off` at most, −inf for points that are not to be looked at. Those that this
         leaves in question are multiplied once more in float64.
 
-        >>> kernel = Kernel(torch.tensor([[3.0, 0.0], [1.0, 1.0]]))
-        >>> rough_N = torch.tensor([0.1, 1.3])
-        >>> kernel.most_aligned(torch.tensor([0.0, 2.0]), kernel.own().sqrt(), rough_N, 0.2, 0.0, Order())[0]
+        >>> kernel = Kernel(torch.eye(2))
+        >>> kernel.most_aligned(torch.tensor([0.0, 1.0]), torch.ones(2), torch.tensor([0.1, 0.9]), 0.2, 0.0, Order())[0]
         1
         """
         near_n = (rough_N >= float(rough_N.max()) - tie - 2 * off).nonzero()[:, 0]
