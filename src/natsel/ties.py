@@ -39,7 +39,7 @@ class Order:
         if ids_n.dtype.kind != "i":
             ids_n = np.array([_number(key) for key in keys_of(ids_n)], dtype=np.int64)
         key_n = ids_n.view(np.uint64) * np.uint64(_STEP)  # products of arrays of these wrap around
-        key_n += np.uint64(derive(self.seed, "ties"))
+        key_n += np.uint64(derive(self.seed % (1 << 63), "ties"))
         for shift, factor in _MIX:
             key_n ^= key_n >> np.uint64(shift)
             key_n *= np.uint64(factor)
