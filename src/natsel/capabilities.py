@@ -280,8 +280,8 @@ class VectorsState(State, Protocol):
     def most_aligned(self, vector_P: Tensor, rough_N: Tensor, off: float, tie: float) -> tuple[int, float]:
         """The point with the largest inner product of its direction with a vector, and that number.
 
-        `rough_N` are these numbers off by `off` at most, −inf for points that are not to be looked at; within `tie` the
-        lower position goes first.
+        `rough_N` are these numbers off by `off` at most, −inf for points that are not to be looked at; within `tie`
+        they are equal, and go by `natsel.ties.order_of(self)`.
         """
         ...
 

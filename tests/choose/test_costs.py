@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import natsel
+from drawn_orders import drawn
 from natsel.capabilities import Capability
 from natsel.choose.costs import as_costs
 from natsel.objectives.readings.draws.eig_categorical import CategoricalEIG
@@ -255,7 +256,7 @@ def test_points_that_tell_nothing_are_bought_last_and_named():
         selection = natsel.select(name, belief, costs=[1, 1, 3, 1], budget=5)
         assert selection.ids[0] == 2
         assert "2 of 3 picks have a score of 0" in selection.warnings[-1]
-    assert natsel.select("batchbald", belief, costs=[1, 1, 3, 1], budget=5).ids.tolist() == [2, 0, 1]
+    assert natsel.select("batchbald", belief, costs=[1, 1, 3, 1], budget=5).ids.tolist() == [2, *drawn([0, 1, 3])[:2]]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from natsel.objectives import (
     read,
 )
 from natsel.search import KMeansPP, TopK
+from natsel.seeds import derive
 
 
 def generator(seed: int) -> torch.Generator:
@@ -92,7 +93,8 @@ def test_weight_space_and_similarities_run_on_forests(regression):
     named = natsel.select("trace-eig", pool, k=4).warnings + natsel.select("bait", pool, k=4, targets=targets).warnings
     word = "moment-matched" if regression else "second order"
     assert any(warning.startswith(word) for warning in named)
-    assert [warning[:11] for warning in natsel.select("bald", pool, k=4).warnings] == ["upper bound"] * regression
+    said = ["upper bound"] if regression else ["decided by "]  # ten trees are often five to five
+    assert [warning[:11] for warning in natsel.select("bald", pool, k=4).warnings] == said
 
 
 def test_one_draw_is_named_whatever_it_is_read_as():
@@ -112,7 +114,8 @@ def test_a_learner_gives_the_labelled_points_where_a_method_asks_for_points_held
     held = learner.model.believe(inputs[learner.labelled_ids])
     free = np.setdiff1d(pool.ids, learner.labelled_ids)
     pool_belief, targets = learner.model.believe(inputs[free]).with_ids(free), learner.model.believe(inputs[:5])
-    expected = natsel.select("logdet-cmi", pool_belief, k=3, targets=targets, given=held)
+    seed = derive(learner.seed, "select", 3)
+    expected = natsel.select("logdet-cmi", pool_belief, k=3, targets=targets, given=held, seed=seed)
     assert learner.ask().ids.tolist() == expected.ids.tolist()
 
 

@@ -288,7 +288,7 @@ def test_candidates_look_at_a_seeded_part_of_what_is_free():
 
 
 def test_a_part_of_the_pool_is_in_the_order_of_the_pool():
-    """Ties go to the point that comes first, so that order decides; ids need not rise along the pool."""
+    """Random numbers belong to places, so that order decides; ids need not rise along the pool."""
     ids = np.random.default_rng(0).permutation(100)
     part = part_looked_at(ids, METHODS["bald"], 2, 40, seed=1)
     assert len(set(part)) == 40

@@ -172,7 +172,7 @@ def test_one_draw_has_nothing_to_be_used_up():
     one = draws(8, 5, n_draws=1, weighted=False)
     found = natsel.select("bald", one, 2, given=one[:2])
     assert found.scores.tolist() == [0.0, 0.0]
-    assert [warning[:8] for warning in found.warnings] == ["one draw"]
+    assert [warning[:8] for warning in found.warnings] == ["one draw", "decided "]
 
 
 def test_labels_of_points_given_are_averaged_over_whatever_they_are():

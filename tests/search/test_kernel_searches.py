@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import natsel
+from drawn_orders import seed_of
 from golden_values import golden
 from natsel.objectives import Context, TraceEPIG, read
 
@@ -62,10 +63,11 @@ def test_golden_frank_wolfe(case):
 
 def test_golden_frank_wolfe_of_degenerate_points():
     case = CASES["fw_degenerate"]
-    found = natsel.select("acs-fw", natsel.GaussianFeatures(case["inputs"]["features_N_D"]), case["inputs"]["k"])
+    pool = natsel.GaussianFeatures(case["inputs"]["features_N_D"])
+    found = natsel.select("acs-fw", pool, case["inputs"]["k"], seed=seed_of(0, 1))
     assert found.ids.tolist() == case["outputs"]["selected"]
     assert found.scores.tolist() == pytest.approx(case["outputs"]["scores"], rel=1e-9)
-    whole = natsel.select("acs-fw", natsel.GaussianFeatures(case["inputs"]["features_N_D"]), 4)
+    whole = natsel.select("acs-fw", pool, 4, seed=seed_of(0, 1))
     assert whole.ids[3] == 2, "a point without length only comes by filling up"
     assert whole.weights[3] == 0
 
@@ -137,11 +139,13 @@ def test_golden_chances_of_k_means_plus_plus():
 def test_golden_ties_and_copies():
     twins, _ = beliefs("tie_twins")
     for method, name in (("batchbald", "batchbald"), ("core-set", "core_set"), ("lcmd", "lcmd")):
-        assert natsel.select(method, twins.features(), 2).ids.tolist() == CASES["tie_twins"]["outputs"][name]
+        found = natsel.select(method, twins.features(), 2, seed=seed_of(0, 1)).ids.tolist()
+        assert found == CASES["tie_twins"]["outputs"][name]
+        assert natsel.select(method, twins.features(), 2, seed=seed_of(1, 0)).ids.tolist() == found[::-1]
     copies, _ = beliefs("duplicate_point")
     expected = CASES["duplicate_point"]["outputs"]
     for method, name in (("bald", "bald"), ("batchbald", "batchbald"), ("core-set", "core_set"), ("lcmd", "lcmd")):
-        assert natsel.select(method, copies.features(), 3).ids.tolist() == expected[name]
+        assert natsel.select(method, copies.features(), 3, seed=seed_of(0, 9)).ids.tolist() == expected[name]
 
 
 @pytest.mark.parametrize("method", ["core-set", "lcmd", "acs-fw", "badge"])

@@ -15,7 +15,7 @@ from natsel.beliefs import Targets
 from natsel.capabilities import Capability
 from natsel.objectives import EPIG, Context, read
 from natsel.search import Greedy, TopK
-from natsel.search.greedy import best_by_shortlist
+from natsel.search.greedy import best_of
 from natsel.search.shortlist import shortlist
 from natsel.search.topk import stable_top_k
 
@@ -93,16 +93,17 @@ def test_ceilings_that_tell_nothing_cost_as_much_as_full_scoring():
     assert len(state.seen) == 3_000
 
 
-def test_ties_go_to_the_lower_position():
+def test_without_ids_ties_go_to_the_lower_position():
     score_N = torch.zeros(500).double()
     score_N[[7, 123, 400, 499]] = 1.0
     ceiling_N = score_N.clone()
     ceiling_N[499] = 9.0  # looked at first
     assert TopK()(Watched(score_N, ceiling_N), 2, everyone(500), torch.Generator()).positions.tolist() == [7, 123]
-    assert best_by_shortlist(Watched(score_N, ceiling_N), everyone(500), 1e-10).position == 7
+    state = Watched(score_N, ceiling_N)
+    assert best_of(state, *shortlist(state, 1, everyone(500), 1e-10), 1e-10).position == 7
     score_N[499] += 1e-12  # no more than rounding
-    assert best_by_shortlist(Watched(score_N, ceiling_N), everyone(500), 1e-10).position == 7
-    assert best_by_shortlist(Watched(score_N, ceiling_N), everyone(500), 1e-10).gap == pytest.approx(0, abs=1e-10)
+    assert best_of(state, *shortlist(state, 1, everyone(500), 1e-10), 1e-10).position == 7
+    assert best_of(state, *shortlist(state, 1, everyone(500), 1e-10), 1e-10).gap == pytest.approx(0, abs=1e-10)
 
 
 def test_a_ceiling_at_the_worst_pick_is_looked_at():

@@ -28,6 +28,7 @@ from natsel.objectives import Reading
 from natsel.rounding import TIE
 from natsel.search import SEARCHES
 from natsel.search.per_cost import DIVISIBLE, ROUNDING, PerCost, first_that_fit, most_that_fit
+from natsel.ties import Order, order_of
 
 Costs = ArrayLike | Mapping[Any, float] | Callable[[IdArray], ArrayLike]
 """One number per point, a mapping from id to cost, or a function that gives one number for each of some ids."""
@@ -125,7 +126,7 @@ def pick_by_cost(
     elif Capability.GAINS in method.search.needs:
         alone_N = state.scores() if reading.facts.monotone and reading.facts.submodular else None
         picks = method.search(per_cost, k, allowed_N, generator, progress)
-        best = None if alone_N is None or not k else _best_single(alone_N, allowed_N, picks.total)
+        best = None if alone_N is None or not k else _best_single(alone_N, allowed_N, picks.total, order_of(state))
         if best is not None:
             state = read_again()
             per_cost = PerCost(state, cost_N, allowed_N, budget)
@@ -167,10 +168,10 @@ def _first_in_order(
     )
 
 
-def _best_single(alone_N: Tensor, allowed_N: Tensor, total: float) -> int | None:
+def _best_single(alone_N: Tensor, allowed_N: Tensor, total: float, order: Order) -> int | None:
     """The best point alone, where it is worth more than a batch."""
     alone_N = alone_N.detach().to("cpu", torch.float64).masked_fill(~allowed_N, -torch.inf)
-    best = int(alone_N.argmax())
+    best = order.first((alone_N >= alone_N.max() - TIE).nonzero().squeeze(1))
     return best if float(alone_N[best]) > total + TIE else None
 
 
@@ -180,6 +181,7 @@ def _beginning_with(
     """A batch that begins with a point and goes on by gain per cost with what is left of the budget."""
     assert has_gains(state)
     gain = state.add(first)
+    order_of(state).count(1, drawn=0)
     others_N = allowed_N.clone()
     others_N[first] = False
     rest = method.search(state, k - 1, others_N, generator)

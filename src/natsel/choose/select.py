@@ -21,6 +21,7 @@ from natsel.choose.selection import Selection, exhausted
 from natsel.ids import are_among, as_ids
 from natsel.objectives import Context, Objective, Reading, read, read_and_warn, routes
 from natsel.search import SEARCHES
+from natsel.ties import order_of
 
 
 def score(
@@ -91,6 +92,7 @@ def select(
     if lacking:
         raise ValueError(_refusal(chosen, belief, lacking))
     state, reading, approximations = read_and_warn(chosen.objective, belief, context, chosen.search.needs)
+    order_of(state).wanted = count
     if cost_N is None:
         picks = chosen.search(state, count, allowed_N, generator, progress)
     else:
@@ -220,7 +222,7 @@ def _draw_warnings(reading: Reading, belief: Belief, picks: Picks) -> tuple[str,
 
 
 def _pick_warnings(method: Method, state: State, picks: Picks) -> tuple[str, ...]:
-    warnings: list[str] = []
+    warnings = [*order_of(state).warnings]
     if Capability.GAINS in method.search.needs and has_gains(state):
         warnings += exhausted(picks.total, state.total + state.remaining - picks.total)
     if picks.gaps is not None and picks.gap_errors is not None:

@@ -21,6 +21,7 @@ from natsel.conformance.grid import READ, Case, Pair, Pool, at, crowd, pairs, po
 from natsel.information.joint_labels import joint_mutual_information
 from natsel.objectives import Argument, routes
 from natsel.search import TopK
+from natsel.ties import order_of
 
 POINTS = 6
 SETS = [subset for size in range(4) for subset in combinations(range(POINTS), size)]
@@ -244,12 +245,13 @@ def test_bounds_and_what_remains_are_upper_bounds(pair, thorough, device):
 
 
 def plain_greedy(state: object, k: int, allowed: list[int], device: str) -> list[int]:
-    """All candidates at every step, ties to the lower position, until nothing remains to be gained."""
+    """All candidates at every step, ties by the order of the state, until nothing remains to be gained."""
     taken: list[int] = []
     while len(taken) < k and state.remaining > state.tie:  # type: ignore[attr-defined]
         free = [position for position in allowed if position not in taken]
         gains = state.gains(at(free, device))  # type: ignore[attr-defined]
-        taken.append(free[int((gains >= gains.max() - state.tie).nonzero()[0])])  # type: ignore[attr-defined]
+        tied = (gains >= gains.max() - state.tie).nonzero().squeeze(1).tolist()  # type: ignore[attr-defined]
+        taken.append(order_of(state).first(torch.tensor([free[row] for row in tied])))
         state.add(taken[-1])  # type: ignore[attr-defined]
     return taken
 

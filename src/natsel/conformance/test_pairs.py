@@ -33,6 +33,7 @@ from natsel.conformance.grid import (
 )
 from natsel.objectives import Argument, Objective, routes
 from natsel.search import SEARCHES
+from natsel.ties import Order
 
 
 def check_batch(selection: natsel.Selection, k: int, ids: Iterable[int], where: str = "") -> None:
@@ -77,8 +78,6 @@ def check_permuting(case: Case, device: str, weighted: bool) -> None:
         return
     scores_N = case.score(shuffled, shuffled.belief(device))
     torch.testing.assert_close(scores_N, case.score(straight, straight.belief(device))[order], rtol=1e-9, atol=1e-12)
-    if case.method.facts.units == "points" or (case.facts.pool_wide and Argument.TARGETS in case.facts.needs):
-        return  # counts tie, and so do points once the targets are covered; ties go to the lower position
     if case.stochastic and Capability.DISTANCES in case.method.search.needs:
         return  # scores are distances to the picks before, which were others
     if case.stochastic:
@@ -123,8 +122,8 @@ def test_copies_are_picked_once_each(case, device):
 
 
 @every_case
-def test_ties_go_to_the_lower_position_or_to_chance(case, device):
-    """Rounding must not choose among points that are worth the same, nor must a search that draws take the first."""
+def test_which_of_equals_come_is_drawn_from_the_seed(case, device):
+    """Neither rounding nor the order of the pool must choose among points that are worth the same."""
     for name, flat in {
         "copies": case.pool().take([0] * case.points),
         "one draw": case.pool(seed=5, draws=1),
@@ -145,8 +144,10 @@ def test_ties_go_to_the_lower_position_or_to_chance(case, device):
             # Vector and scalar code may differ in the last bit; searches that compare gains must not notice.
             Capability.SCORES not in case.method.search.needs and torch.allclose(scores_N, scores_N[:1], rtol=1e-14)
         ):
-            picked = case.select(flat, belief=belief).ids.tolist()
-            assert picked == list(range(case.k)), f"{name}: every point scores {scores_N[0]}, yet {picked} were picked"
+            selection = case.select(flat, belief=belief, seed=7)
+            order = Order(7, belief.ids).argsort(torch.arange(len(belief)))[: case.k].tolist()
+            assert selection.ids.tolist() == (order if case.in_order else sorted(order)), name
+            assert any(warning.startswith("decided by ties") for warning in selection.warnings), name
         else:
             assert name != "copies", f"copies of a point score differently: {scores_N.tolist()}"
 

@@ -25,6 +25,7 @@ from natsel.beliefs.base import NoView, kinds
 from natsel.beliefs.targets import check_shared
 from natsel.capabilities import Capability, State
 from natsel.objectives.objective import NOTHING, Argument, Bound, Objective
+from natsel.ties import Order
 
 Guarantee = Literal["exact", "lower", "upper", "approximate"]
 Kind = TypeVar("Kind", bound=Belief, covariant=True)
@@ -275,7 +276,7 @@ def read_and_warn(
     objective: Objective, belief: Belief, context: Context[Belief], needs: Capability = Capability.SCORES
 ) -> tuple[State, Reading, tuple[str, ...]]:
     """The state of an objective on a belief that offers what a search needs, the reading it came by, and what was
-    approximated on the way.
+    approximated on the way. Seed and ids give the state the order in which equals are taken (natsel.ties).
     """
     refusal: NoView | None = None
     remarks: tuple[str, ...] = ()
@@ -289,7 +290,9 @@ def read_and_warn(
             seen, there = _viewed(belief, context, found.views)
             if there.given is not None and found.reading.facts.conditions:
                 seen, there = _conditioned(seen, there, there.given.belief)
-            return found.reading.state(objective, seen, there), found.reading, (*remarks, *found.warnings)
+            state = found.reading.state(objective, seen, there)
+            object.__setattr__(state, "order", Order(context.generator.initial_seed(), belief.ids))
+            return state, found.reading, (*remarks, *found.warnings)
         except GoesOn as reason:
             remarks, instead = (reason.args[0], *found.warnings), reason.args[1]
             if instead is not None:

@@ -47,6 +47,7 @@ from natsel.sampling.irreducible_loss import IrreducibleLoss, examples_fingerpri
 from natsel.sampling.recorded_pass import RecordedPass
 from natsel.sampling.scoring_pass import ExampleLoss, PassResult, ScoringPass
 from natsel.seeds import derive
+from natsel.ties import order_of
 
 _OTHER_WORDS = {
     "batch_size": "it is called batch",
@@ -600,8 +601,9 @@ def _picked(
     known_N = None if labels_N is None else belief.checked_labels(labels_N, "labels")
     context: Context[Belief] = Context(None, known_N, generator)
     state, _, approximations = read_and_warn(method.objective, belief, context, method.search.needs)
+    order_of(state).wanted = k
     picks = method.search(state, k, torch.ones(len(belief), dtype=torch.bool), generator)
-    return picks, (*approximations, *state.warnings, *picks.notes)
+    return picks, (*approximations, *state.warnings, *order_of(state).warnings, *picks.notes)
 
 
 def _check_sizes(keep: Any, batch: Any, seed: Any, draws: Any, uniform_after: Any) -> None:

@@ -54,8 +54,10 @@ class Clocks:
         first = wait_N.topk(min(count, len(wait_N)), largest=False)
         return first.indices[first.values < torch.inf]
 
-    def fill(self, open_N: Tensor, count: int) -> list[int]:
-        """`count` open positions, all equally likely."""
+    def fill(self, open_N: Tensor, count: int, taken: list[int] | None = None) -> list[int]:
+        """`count` open positions, all equally likely, but for those taken."""
+        open_N = open_N.to(self.left_N.device, copy=True)
+        open_N[taken or []] = False
         wait_N = torch.where(open_N, self.left_N, torch.inf)
         positions_B = wait_N.topk(count, largest=False).indices
         free = int(open_N.sum())

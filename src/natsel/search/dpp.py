@@ -73,13 +73,18 @@ class KDPP:
         places, log_prob = draw(kernel_M_M, k, clocks.at(allowed_M), generator)
         taken = allowed_M[places].tolist()
         drawn = len(taken)
+        notes: tuple[str, ...] = ()
         if drawn < k:
             clocks = Clocks(len(size_N), generator, torch.device("cpu"))
-            open_N = allowed_N.clone()
-            open_N[taken] = False
-            taken += clocks.fill(open_N, k - drawn)
+            taken += clocks.fill(allowed_N, k - drawn, taken)
             log_prob += clocks.log_prob
-        return taken_alone(state, taken, log_prob, _rank_note(drawn, k))
+            filled = f"the other {k - drawn} of k={k} were filled in at random"
+            notes = (f"kernel: the points span only {drawn} directions; {filled}",)
+        scores_N = state.scores().detach().to("cpu", torch.float64)
+        positions_B = torch.tensor(taken, dtype=torch.int64)
+        refuse_nan("scores", scores_N[positions_B], positions_B)
+        scores_B = scores_N[positions_B]
+        return Picks(positions_B, scores_B, total=float(scores_B.sum()), log_prob=log_prob, notes=notes)
 
 
 def draw(kernel_M_M: Tensor, k: int, clocks: Clocks, generator: torch.Generator) -> tuple[list[int], float]:
@@ -150,20 +155,3 @@ def _points(vector_M_k: Tensor, clocks: Clocks) -> list[int]:
         left_M[place] = 0.0
         places.append(place)
     return places
-
-
-def _rank_note(drawn: int, k: int) -> tuple[str, ...]:
-    if drawn == k:
-        return ()
-    return (
-        f"kernel: the points span only {drawn} directions; the other {k - drawn} of k={k} were filled in at random",
-    )
-
-
-def taken_alone(state: State, taken: list[int], log_prob: float | None, notes: tuple[str, ...]) -> Picks:
-    """Picks with the scores that the points have by themselves."""
-    positions_B = torch.tensor(taken, dtype=torch.int64)
-    scores_N = state.scores().detach().to("cpu", torch.float64)
-    refuse_nan("scores", scores_N[positions_B], positions_B)
-    scores_B = scores_N[positions_B]
-    return Picks(positions_B, scores_B, total=float(scores_B.sum()), log_prob=log_prob, notes=notes)

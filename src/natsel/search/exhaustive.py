@@ -2,13 +2,13 @@
 
     argmax_{|I| = k, I allowed}  f(I)
 
-Among subsets within 1e-10 of the best value the lexicographically lowest wins, so rounding that differs
-between devices does not change the answer. The picks come in ascending order with their gains along it,
-f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  docs/theory/batchbald.md, 3 and 7.
+Among subsets within 1e-10 of the best value the lexicographically first wins, in the order in which equals are taken,
+so rounding that differs between devices does not change the answer. The picks come in ascending order with their gains
+along it, f(i_1..i_j) - f(i_1..i_{j-1}), f({}) = 0.  docs/theory/batchbald.md, 3 and 7.
 """
 
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from math import comb, isnan
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from natsel.options import check_options
 from natsel.rounding import TIE
 from natsel.search.patience import PATIENCE, check_patience, refuse_long
 from natsel.search.topk import check_k
+from natsel.ties import order_of
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Exhaustive:
         """Pick the best subset; neither generator nor progress is used."""
         if not has_value(state):
             raise lacking(state, self)
-        candidates = allowed_N.cpu().nonzero().squeeze(1).tolist()
+        allowed_M, order = allowed_N.cpu().nonzero().squeeze(1), order_of(state)
+        candidates = allowed_M.tolist()
         check_k(k, len(candidates))
         if k == 0:
             return Picks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64), total=0.0)
@@ -62,12 +64,14 @@ class Exhaustive:
         values = [_value(state, subset) for subset in combinations(candidates, k)]
         # Compared with the final maximum: a running best would let a chain of near ties drift.
         reach = max(values) - TIE
-        winner = next(index for index, value in enumerate(values) if value >= reach)
-        best = next(islice(combinations(candidates, k), winner, None))
-        worth = [_value(state, best[:size]) for size in range(1, k)] + [values[winner]]
+        equals = [found for found in zip(combinations(candidates, k), values, strict=True) if found[1] >= reach]
+        order.count(1, int(1 < len(equals) == subsets))
+        place = {position: place for place, position in enumerate(allowed_M[order.argsort(allowed_M)].tolist())}
+        best, value = min(equals, key=lambda found: sorted(place[position] for position in found[0]))
+        worth = [_value(state, best[:size]) for size in range(1, k)] + [value]
         worth_B = torch.tensor(worth, dtype=torch.float64)
         gains_B = torch.diff(worth_B, prepend=torch.zeros(1, dtype=torch.float64))
-        return Picks(torch.tensor(best, dtype=torch.int64), gains_B, total=values[winner])
+        return Picks(torch.tensor(best, dtype=torch.int64), gains_B, total=value)
 
 
 def _value(state: ValuedState, subset: tuple[int, ...]) -> float:

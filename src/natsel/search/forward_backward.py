@@ -100,7 +100,7 @@ def _drop(state: RemovableState, taken: list[int], gains: list[float], k: int) -
     kept = list(taken)
     while len(kept) > k:
         loss_n = state.losses(torch.tensor(kept, dtype=torch.int64)).to("cpu", torch.float64)
-        state.remove(kept.pop(_last_within(loss_n, float(loss_n.min()), state.tie)))
+        state.remove(kept.pop(int((loss_n <= loss_n.min() + state.tie).nonzero()[-1])))
     # Up to the first point dropped nothing has changed since they were taken.
     same = next((place for place, position in enumerate(kept) if taken[place] != position), k)
     later = [state.remove(position) for position in reversed(kept[same:])]
@@ -114,7 +114,7 @@ def _compare(state: ValuedState, taken: list[int], k: int) -> tuple[list[int], l
         without_n = torch.tensor(
             [_value(state, kept[:i] + kept[i + 1 :]) for i in range(len(kept))], dtype=torch.float64
         )
-        kept.pop(_last_within(-without_n, -float(without_n.max()), TIE))
+        kept.pop(int((without_n >= without_n.max() - TIE).nonzero()[-1]))
     worth = [0.0, *(_value(state, kept[:size]) for size in range(1, k + 1))]
     return kept, [after - before for before, after in pairwise(worth)]
 
@@ -123,11 +123,6 @@ def _first(count: int, progress: Progress | None) -> Progress | None:
     """Progress of the first points alone: those taken beyond k are dropped again."""
     left = iter(range(count))
     return None if progress is None else lambda step: progress(step) if next(left, None) is not None else None
-
-
-def _last_within(loss_n: Tensor, least: float, tie: float) -> int:
-    """Of those that are missed least, the one taken last."""
-    return int((loss_n <= least + tie).nonzero()[-1])
 
 
 def _value(state: ValuedState, positions: list[int]) -> float:

@@ -20,12 +20,12 @@ from natsel.capabilities import Capability, Picks, Progress, State, VectorsState
 from natsel.memory import memory_budget
 from natsel.rounding import ROUNDING
 from natsel.search.clocks import Clocks
-from natsel.search.nearest import checked_sizes
+from natsel.search.nearest import checked_sizes, report
 from natsel.search.topk import check_k
 
 # Of the sum of all lengths: what is left of the residual below this is rounding.
 _LEFT = 1e-12
-# Of ‖t‖: alignments closer than this are equal, the lower position goes first.
+# Of ‖t‖: alignments closer than this are equal.
 _TIE = 1e-12
 # Vectors that one pass over all points serves, and bytes of those points among which the next picks are guessed.
 _TOGETHER = 8
@@ -42,7 +42,7 @@ class FrankWolfe:
     >>> belief = natsel.GaussianFeatures([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0], [0.0, 1.0]])
     >>> selection = natsel.select("acs-fw", belief, k=2)
     >>> selection.ids.tolist(), selection.scores.tolist(), selection.weights.round(decimals=2).tolist()
-    ([0, 3], [3.0, 1.0], [2.52, 0.64])
+    ([1, 3], [3.0, 1.0], [1.26, 0.64])
     """
 
     needs: ClassVar[Capability] = Capability.SCORES | Capability.VECTORS
@@ -75,14 +75,18 @@ class FrankWolfe:
             gamma = descent.step(state.vectors(torch.tensor([found]))[0].double() / length, length)
             alignments.step(found, gamma)
             open_N[found] = False
-            if progress is not None:
-                progress(1)
-        positions, notes = _filled(taken, k, allowed_N, generator)
-        missing = k - len(taken)
-        if progress is not None and missing:
-            progress(missing)
+            report(progress, 1)
+        notes: tuple[str, ...] = ()
+        if missing := k - len(taken):
+            notes = (
+                f"vectors: after {len(taken)} of k={k} picks nothing was left to represent; the other {missing} were"
+                " filled in at random with weight 0",
+            )
+            clocks = Clocks(len(allowed_N), generator, torch.device("cpu"))
+            taken += clocks.fill(allowed_N, missing, taken)
+            report(progress, missing)
         return Picks(
-            positions=torch.tensor(positions, dtype=torch.int64),
+            positions=torch.tensor(taken, dtype=torch.int64),
             scores=torch.tensor(scores + [0.0] * missing, dtype=torch.float64),
             total=float(sum(scores)),
             weights=torch.tensor(descent.weights + [0.0] * missing, dtype=torch.float64),
@@ -183,19 +187,3 @@ class _Alignments:
 
 def _length(vector_P: Tensor) -> float:
     return float(vector_P.square().sum().sqrt())
-
-
-def _filled(
-    taken: list[int], k: int, allowed_N: Tensor, generator: torch.Generator
-) -> tuple[list[int], tuple[str, ...]]:
-    """The picks, filled up at random where fewer than k represent everything, and a note that says so."""
-    missing = k - len(taken)
-    if missing == 0:
-        return taken, ()
-    open_N = allowed_N.cpu().clone()
-    open_N[taken] = False
-    note = (
-        f"vectors: after {len(taken)} of k={k} picks nothing was left to represent; the other {missing} were filled in"
-        " at random with weight 0",
-    )
-    return taken + Clocks(len(open_N), generator, open_N.device).fill(open_N, missing), note

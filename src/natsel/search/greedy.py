@@ -21,7 +21,6 @@ from natsel.capabilities import (
     Picks,
     Progress,
     SequentialState,
-    ShortlistedState,
     State,
     has_budget,
     has_ceilings,
@@ -31,9 +30,12 @@ from natsel.capabilities import (
     has_successor,
     lacking,
 )
-from natsel.search.kmeans_pp import drawn_after, report
+from natsel.search.kmeans_pp import drawn_after
+from natsel.search.nearest import report
 from natsel.search.race import race
 from natsel.search.shortlist import shortlist
+from natsel.search.topk import drawn_top_k
+from natsel.ties import order_of
 
 # With less than this left in all, or less than this share of what there was if that was known and less than a nat,
 # estimated gains are noise.
@@ -54,7 +56,7 @@ class Greedy:
     def __call__(
         self, state: State, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
     ) -> Picks:
-        """Pick k of the allowed positions; ties go to the lower position."""
+        """Pick k of the allowed positions."""
         if not has_gains(state):
             raise lacking(state, self)
         steps = forward(state, k, allowed_N, generator, progress)
@@ -82,7 +84,7 @@ def forward(
     state: SequentialState, k: int, allowed_N: Tensor, generator: torch.Generator, progress: Progress | None = None
 ) -> Steps:
     """Add the best of the allowed positions k times. Once nothing is left to learn the rest are drawn by k-means++ in
-    the geometry that the state has for that, or, where it has none, the first ones are taken.
+    the geometry that the state has for that, or, where it has none, taken as equals.
 
     Where labels have costs and there is a budget, only points that fit into what is left of it are looked at.
     """
@@ -91,22 +93,21 @@ def forward(
     choices: list[Choice] = []
     gains: list[float] = []
     enough = _ENOUGH * (min(1.0, state.remaining) if state.exact else 1.0)
-    tie = state.tie
+    tie, order = state.tie, order_of(state)
     while len(choices) < k and state.remaining > (tie if state.exact else enough):
         if has_budget(state):
             bound_N[~state.affordable().to(bound_N.device)] = -torch.inf
             if not bool((bound_N > -torch.inf).any()):
                 break
         if not state.submodular and has_ceilings(state):  # of a submodular one, earlier gains are ceilings
-            choice = best_by_shortlist(state, bound_N > -torch.inf, tie)
+            choice = best_of(state, *shortlist(state, 1, bound_N > -torch.inf, tie), tie)
         elif has_racing(state) and state.prefers_racing:
             choice = race(state, bound_N)
         else:
             choice = best_by_bounds(state, bound_N)
         choices.append(choice)
         gains.append(state.add(choice.position))
-        if progress is not None:
-            progress(1)
+        report(progress, 1)
         bound_N[choice.position] = -torch.inf
     looked, left, successor = len(choices), state.remaining, ""
     if looked < k and has_successor(state):
@@ -122,15 +123,14 @@ def forward(
         # Exact gains below the tie are all alike; bounds would only order their rounding.
         rest_N = (bound_N > -torch.inf).double() if state.exact else bound_N
         most = int((bound_N > -torch.inf).sum()) if has_budget(state) else k - looked
-        for position in rest_N.argsort(descending=True, stable=True)[:most].tolist():
+        for position in drawn_top_k(most, torch.arange(len(rest_N)), order, rest_N).tolist():
             if len(choices) == k:
                 break
             if has_budget(state) and not state.affordable()[position]:
                 continue
             choices.append(Choice(position, gap=0.0, error=0.0))
             gains.append(state.add(position))
-            if progress is not None:
-                progress(1)
+            report(progress, 1)
     return Steps(choices, gains, looked, left, successor)
 
 
@@ -144,13 +144,6 @@ def saturation(steps: Steps, k: int) -> tuple[str, ...]:
         f"saturated: {steps.looked} picks leave {steps.left:.1g} nats to learn about these draws; the other {rest} were"
         f" {by}",
     )
-
-
-def best_by_shortlist(state: ShortlistedState, allowed_N: Tensor, tie: float) -> Choice:
-    """The best gain of a state that looks at few points in full; ties go to the lower position."""
-    positions_M, gain_M = shortlist(state, 1, allowed_N, tie)
-    best = float(gain_M.max())
-    return _choice(state, int((gain_M >= best - tie).nonzero()[0]), positions_M, gain_M)
 
 
 def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
@@ -168,14 +161,13 @@ def best_by_bounds(state: SequentialState, bound_N: Tensor) -> Choice:
         seen.append(block.indices)
         best, free, size = max(best, float(gain_n.max())), free - len(gain_n), 2 * size
     seen_n = torch.cat(seen)
-    gain_n = bound_N[seen_n]
-    position = int(seen_n[gain_n >= best - state.tie].min())
-    return _choice(state, int((seen_n == position).nonzero()), seen_n, gain_n)
+    return best_of(state, seen_n, bound_N[seen_n], state.tie)
 
 
-def _choice(state: State, place: int, position_n: Tensor, gain_n: Tensor) -> Choice:
-    """The candidate at a place, its lead over the best of the others, and how unsure that lead is."""
-    leader = int(position_n[place])
+def best_of(state: State, position_n: Tensor, gain_n: Tensor, tie: float) -> Choice:
+    """The candidate of the largest gain, its lead over the best of the others, and how unsure that lead is."""
+    leader = order_of(state).first(position_n[gain_n >= gain_n.max() - tie])
+    place = int((position_n == leader).nonzero())
     if len(gain_n) == 1:
         return Choice(leader, gap=torch.inf, error=0.0)
     other_n = gain_n.index_fill(0, torch.tensor(place, device=gain_n.device), -torch.inf)

@@ -17,7 +17,7 @@ from torch import Tensor
 from natsel.capabilities import Capability, LocatedState, Picks, Progress, State, has_distances, lacking
 from natsel.options import check_options
 from natsel.search.clocks import Clocks
-from natsel.search.nearest import Nearest, largest
+from natsel.search.nearest import Nearest, report
 from natsel.search.topk import check_k
 
 First = Literal["largest", "uniform"]
@@ -55,8 +55,7 @@ class KMeansPP:
         clocks = Clocks(len(allowed_N), generator, state.sizes().device)
         nearest = Nearest(state, allowed_N, clocks.soon)
         if k and not nearest.begun:
-            start = nearest.allowed_N.double()
-            found = largest(nearest.size_N, nearest.allowed_N) if self.first == "largest" else clocks.ring(start)
+            found = nearest.farthest() if self.first == "largest" else clocks.ring(nearest.allowed_N.double())
             if found is not None:
                 nearest.take(found, last=k == 1)
                 report(progress, 1)
@@ -98,9 +97,3 @@ def drawn_after(
     draw(nearest, clocks, len(taken) + k, None)
     nearest.fill(clocks, len(taken) + k, None)
     return nearest.taken[len(taken) :]
-
-
-def report(progress: Progress | None, picks: int) -> None:
-    """Say how many picks were just made, to whoever wants to know."""
-    if progress is not None:
-        progress(picks)

@@ -8,7 +8,6 @@ points that have to be read. Whether a guess was right decides the time, never t
 docs/theory/black-box.md, 5.5 to 5.7.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -19,11 +18,12 @@ from natsel.memory import memory_budget
 from natsel.rounding import AS_NEAR, ROUNDING
 from natsel.search.clocks import Clocks
 from natsel.search.topk import check_k
+from natsel.ties import order_of
 
 Soon = Callable[[Tensor, int], Tensor]
 """Which positions are likely to be picked next, from distances of all points: at most so many, the likeliest first."""
 
-# Lengths and distances that differ by less than this share are equal: the lower position goes first.
+# Lengths and distances that differ by less than this share are equal.
 EQUAL = 1e-12
 # Points whose distances are asked for together at most: enough for a matrix product to be worth its name.
 _TOGETHER = 8
@@ -45,7 +45,7 @@ class Nearest:
     """
 
     def __init__(self, state: LocatedState, allowed_N: Tensor, soon: Soon | None = None) -> None:
-        self.size_N = checked_sizes(state, allowed_N)
+        self.size_N, self.order = checked_sizes(state, allowed_N), order_of(state)
         self.allowed_N = allowed_N.to(self.size_N.device)
         self.taken: list[int] = []
         self.scores: list[float] = []
@@ -84,27 +84,24 @@ class Nearest:
         return score
 
     def farthest(self, among_N: Tensor | None = None) -> int | None:
-        """The lowest of the positions that are farthest, of some of them; None where all distances are 0."""
+        """The position that is farthest, of some of them; None where all distances are 0."""
         distance_N = self.distance_N if among_N is None else self.distance_N.where(among_N, 0.0)
         most = float(distance_N.max())
         if not most > 0:
             return None
-        return int((distance_N >= most * (1 - EQUAL)).nonzero()[0])
+        return self.order.first((distance_N >= most * (1 - EQUAL)).nonzero()[:, 0])
 
     def fill(self, clocks: Clocks, k: int, progress: Progress | None) -> tuple[str, ...]:
         """Fill the batch up at random, once all that is left are copies of points taken, and say so."""
         missing = k - len(self.taken)
         if missing == 0:
             return ()
-        if progress is not None:
-            progress(missing)
-        open_N = self.allowed_N.clone()
-        open_N[self.taken] = False
+        report(progress, missing)
         note = (
             f"distances: after {len(self.taken)} of k={k} picks only copies of them were left; the other {missing} were"
             " filled in at random",
         )
-        self.taken += clocks.fill(open_N, missing)
+        self.taken += clocks.fill(self.allowed_N, missing, self.taken)
         self.scores += [0.0] * missing
         return note
 
@@ -171,8 +168,7 @@ def farthest_points(
         if found is None:
             break
         nearest.take(found, last=len(nearest.taken) + 1 == k)
-        if progress is not None:
-            progress(1)
+        report(progress, 1)
     notes = nearest.fill(Clocks(len(allowed_N), generator, nearest.size_N.device), k, progress)
     return nearest.picks(notes)
 
@@ -205,14 +201,7 @@ def checked_sizes(state: LocatedState | VectorsState, allowed_N: Tensor) -> Tens
     return size_N
 
 
-def largest(size_N: Tensor, allowed_N: Tensor) -> int | None:
-    """The lowest allowed position of those that are longest; None where all lengths are 0.
-
-    >>> largest(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([True, True, True]))
-    1
-    """
-    allowed_size_N = size_N.where(allowed_N, -math.inf)
-    longest = float(allowed_size_N.max())
-    if longest <= 0:
-        return None
-    return int((allowed_size_N >= longest * (1 - EQUAL)).nonzero()[0])
+def report(progress: Progress | None, picks: int) -> None:
+    """Say how many picks were just made, to whoever wants to know."""
+    if progress is not None:
+        progress(picks)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from natsel.capabilities import Capability, EstimatedState, RacedState, SequentialState, ShortlistedState, State
+from natsel.ties import order_of
 
 DIVISIBLE = Capability.SCORES | Capability.GAINS
 """What can be divided by costs: searches that need anything else, such as the values of sets, cannot go by them."""
@@ -35,7 +36,7 @@ class PerCost:
     """
 
     def __init__(self, state: State, cost_N: Tensor, allowed_N: Tensor, budget: float | None = None) -> None:
-        self.state, self.cost_N, self.left = state, cost_N, budget
+        self.state, self.cost_N, self.left, self.order = state, cost_N, budget, order_of(state)
         self.slack = 0.0 if budget is None else ROUNDING * budget
         allowed_cost_M = cost_N[allowed_N.to(cost_N.device)]
         self.relative_N = cost_N / (float(allowed_cost_M.min()) if len(allowed_cost_M) else 1.0)

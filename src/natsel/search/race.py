@@ -16,6 +16,7 @@ from torch import Tensor
 from natsel.capabilities import Choice, RacedState
 from natsel.information.weighted_posteriors import lead_errors
 from natsel.rounding import TIE
+from natsel.ties import Order, order_of
 
 _SIGMAS = 2.0
 # float32 gains move by about 1e-6 with the order of summation, that is with chunk sizes, threads and devices.
@@ -37,7 +38,7 @@ class _Field:
     term_n_R: Tensor
     gain_n: Tensor
 
-    def narrowed(self, rejection_prob_R: Tensor) -> "_Field":
+    def narrowed(self, rejection_prob_R: Tensor, order: Order) -> "_Field":
         """Those that may still win: within two standard errors of the leader, and never fewer than a handful."""
         leader = int(self.gain_n.argmax())
         lag_n = self.gain_n[leader] - self.gain_n
@@ -46,7 +47,7 @@ class _Field:
         stay_n[lag_n.topk(min(_LEAST, len(lag_n)), largest=False).indices] = True
         # Of the leader's equals only the first few can be taken: a pool of copies must not run to the end as a whole.
         equal = ((lag_n <= _CLOSE) & ~stay_n).nonzero().squeeze(1)
-        stay_n[equal[self.position_n[equal].argsort()[:_MOST_TIED]]] = True
+        stay_n[equal[order.argsort(self.position_n[equal])[:_MOST_TIED]]] = True
         stay = stay_n.nonzero().squeeze(1)
         return _Field(self.position_n[stay], self.term_n_R[stay], self.gain_n[stay])
 
@@ -65,13 +66,14 @@ class _Field:
 
 def race(state: RacedState, bound_N: Tensor) -> Choice:
     """The candidate with the largest gain; every gain seen on the way is written to `bound_N`."""
-    field = _first_level(state, bound_N)
+    order = order_of(state)
+    field = _first_level(state, bound_N, order)
     last = state.level_count - 1
     for level in range(1, last + 1):
         field = _run(state, field.position_n, level, bound_N)
         if level < last:
-            field = field.narrowed(state.rejection_probs(level))
-    return _finish(state, field, bound_N)
+            field = field.narrowed(state.rejection_probs(level), order)
+    return _finish(state, field, bound_N, order)
 
 
 def _run(state: RacedState, position_n: Tensor, level: int, bound_N: Tensor) -> _Field:
@@ -81,40 +83,37 @@ def _run(state: RacedState, position_n: Tensor, level: int, bound_N: Tensor) -> 
     return _Field(position_n, term_n_R, gain_n)
 
 
-def _first_level(state: RacedState, bound_N: Tensor) -> _Field:
+def _first_level(state: RacedState, bound_N: Tensor, order: Order) -> _Field:
     """The first level, in growing blocks, until no candidate that has not run can win."""
     order_M = bound_N.argsort(descending=True, stable=True)[: int((bound_N > -torch.inf).sum())]
     bound_M = bound_N[order_M]
     rejection_prob_R = state.rejection_probs(0)
     start, size = 0, _FIRST_BLOCK.get(bound_N.device.type, _FIRST_BLOCK_ELSEWHERE)
-    field = _run(state, order_M[:size].sort().values, 0, bound_N).narrowed(rejection_prob_R)
+    field = _run(state, order_M[:size].sort().values, 0, bound_N).narrowed(rejection_prob_R, order)
     while (start := start + size) < len(order_M):
         reach = int((bound_M > field.gain_n.max() - _CLOSE).sum())  # bounds fall along the order
         if reach <= start:
             break
         size = min(2 * size, reach - start)
         more = _run(state, order_M[start : start + size].sort().values, 0, bound_N)  # read in the order of memory
-        field = field.joined(more).narrowed(rejection_prob_R)
+        field = field.joined(more).narrowed(rejection_prob_R, order)
     return field
 
 
-def _finish(state: RacedState, field: _Field, bound_N: Tensor) -> Choice:
+def _finish(state: RacedState, field: _Field, bound_N: Tensor, order: Order) -> Choice:
     """The winner among the finalists, its lead over the runner-up and the standard error of that lead."""
     error_n = field.errors(int(field.gain_n.argmax()), state.rejection_probs(state.level_count - 1))
     gain_n = field.gain_n.clone()
     close_n = (gain_n >= gain_n.max() - _CLOSE).nonzero().squeeze(1)
     if len(close_n) > 1:
-        close_n = close_n[field.position_n[close_n].argsort()][:_MOST_TIED]
+        close_n = close_n[order.argsort(field.position_n[close_n])][:_MOST_TIED]
         gain_n[close_n] = state.gains(field.position_n[close_n])
         bound_N[field.position_n[close_n]] = gain_n[close_n]
-        best = float(gain_n[close_n].max())
-        winner = int(close_n[(gain_n[close_n] >= best - TIE).nonzero()[0]])
-    else:
-        winner = int(close_n[0])
+        close_n = close_n[gain_n[close_n] >= gain_n[close_n].max() - TIE]
+    leader = order.first(field.position_n[close_n])
     if len(gain_n) == 1:
-        return Choice(int(field.position_n[winner]), gap=torch.inf, error=0.0)
-    rest_n = gain_n.clone()
-    rest_n[winner] = -torch.inf
-    runner_up = int(rest_n.argmax())
+        return Choice(leader, gap=torch.inf, error=0.0)
+    winner = int(close_n[0])
+    runner_up = int(gain_n.index_fill(0, close_n[:1], -torch.inf).argmax())
     error = max(float(error_n[runner_up]), float(error_n[winner]))
-    return Choice(int(field.position_n[winner]), gap=float(gain_n[winner] - gain_n[runner_up]), error=error)
+    return Choice(leader, gap=float(gain_n[winner] - gain_n[runner_up]), error=error)

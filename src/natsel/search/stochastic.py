@@ -5,7 +5,7 @@
     SoftRank  w = 1 / rank   only the order of the scores          invariant to increasing transforms
 
 with p(i) ∝ w_i^beta, by Gumbel-top-k (`natsel.search.gumbel`): one pass, no loop over the batch. beta = 0 is a uniform
-sample, beta = inf is top-k with ties to the lower position.
+sample, beta = inf is top-k.
 docs/theory/stochastic-batches.md, 5 and 6; Kirsch et al. 2023.
 """
 
@@ -20,7 +20,8 @@ from torch import Tensor
 from natsel.capabilities import Capability, Picks, Progress, State
 from natsel.options import Amount, check_options
 from natsel.search.gumbel import INF, LARGE, Rest, check_beta, gumbel_noise, law, perturb
-from natsel.search.topk import allowed_scores, check_k, refuse_nan, stable_top_k
+from natsel.search.topk import allowed_scores, check_k, drawn_top_k, refuse_nan, stable_top_k
+from natsel.ties import Order, order_of
 
 OnExhausted = Literal["uniform", "order", "raise"]
 Ties = Literal["index", "random"]
@@ -110,7 +111,7 @@ class Uniform:
 class SoftRank:
     """Sample with p(i) ∝ rank_i^-beta, rank 1 the best score: only the order matters.
 
-    Equal scores get different ranks, the lower position the better one, or in random order with
+    Equal scores get different ranks: in the order in which all searches take equals, or in random order with
     ties="random"; `log_prob` is then that of the batch given the ranks drawn.
 
     >>> from types import SimpleNamespace
@@ -128,12 +129,9 @@ class SoftRank:
         check_beta(self.beta)
         check_options(self)
 
-    def log_weights(self, scores_N: Tensor, tie_noise_N: Tensor | None = None) -> Tensor:
-        """-log rank; among equal scores the larger tie noise ranks first, without it the lower position."""
-        first_N = (
-            torch.arange(len(scores_N)) if tie_noise_N is None else tie_noise_N.argsort(descending=True, stable=True)
-        )
-        order_N = first_N[torch.argsort(scores_N[first_N], descending=True, stable=True)]
+    def log_weights(self, scores_N: Tensor, order_N: Tensor | None = None) -> Tensor:
+        """-log rank; `order_N` are the rows from the best down, among equals the lower position unless given."""
+        order_N = stable_top_k(len(scores_N), scores_N) if order_N is None else order_N
         ranks_N = torch.empty(len(scores_N), dtype=torch.float64)
         ranks_N[order_N] = torch.arange(1, len(scores_N) + 1, dtype=torch.float64)
         return -ranks_N.log()
@@ -144,11 +142,11 @@ class SoftRank:
         """Draw k of the allowed positions; ranks count the allowed ones only."""
         positions_M, scores_M = allowed_scores(state, allowed_N)
         noise_M = gumbel_noise(len(allowed_N), generator)[positions_M]
-        tie_noise_M = None
+        keys = [scores_M]
         if self.ties == "random":
-            tie_noise_M = torch.rand(len(allowed_N), dtype=torch.float64, generator=generator)[positions_M]
-        log_weights_M = self.log_weights(scores_M, tie_noise_M)
-        return _sample(self, [_Candidates(positions_M, scores_M, log_weights_M, noise_M)], k)
+            keys += [torch.rand(len(allowed_N), dtype=torch.float64, generator=generator)[positions_M]]
+        log_weights_M = self.log_weights(scores_M, drawn_top_k(len(scores_M), positions_M, order_of(state), *keys))
+        return _sample(self, [_Candidates(positions_M, scores_M, log_weights_M, noise_M)], k, order_of(state))
 
 
 def reservoir_top_k(
@@ -170,7 +168,7 @@ def reservoir_top_k(
             f"search: {type(search).__name__} needs all scores at once and cannot stream; "
             "pass Power, Softmax or Uniform, or concatenate the blocks"
         )
-    return _sample(search, _weighed(search, score_blocks, generator), k)
+    return _sample(search, _weighed(search, score_blocks, generator), k, Order())
 
 
 class _Candidates(NamedTuple):
@@ -198,10 +196,11 @@ def _search(search: _ByWeight, state: State, k: int, allowed_N: Tensor, generato
     noise_M = gumbel_noise(len(allowed_N), generator)
     if len(positions_M) < len(allowed_N):
         noise_M = noise_M[positions_M]
-    return _sample(search, [_Candidates(positions_M, scores_M, search.log_weights(scores_M), noise_M)], k)
+    candidates = _Candidates(positions_M, scores_M, search.log_weights(scores_M), noise_M)
+    return _sample(search, [candidates], k, order_of(state))
 
 
-def _sample(search: _ByWeight | SoftRank, blocks: Iterable[_Candidates], k: int) -> Picks:
+def _sample(search: _ByWeight | SoftRank, blocks: Iterable[_Candidates], k: int, order: Order) -> Picks:
     """Keep the k best so far, and of all others what the law needs."""
     kept = _Candidates(torch.empty(0, dtype=torch.int64), *torch.empty(3, 0, dtype=torch.float64))
     rest = Rest()
@@ -213,9 +212,8 @@ def _sample(search: _ByWeight | SoftRank, blocks: Iterable[_Candidates], k: int)
             lowest = min(lowest, (float(block.scores[row]), int(block.positions[row])))
         if search.beta == 0:  # w^0 = 1 for every weight, 0 and inf too
             block = block._replace(log_weights=torch.zeros_like(block.scores))
-        # Kept ones first: ties go to the earlier row, and theirs are the lower positions.
         pool = _Candidates(*map(torch.cat, zip(kept, block, strict=True))) if len(kept.scores) else block
-        rows_B = _best(search, pool, min(k, len(pool.scores)))
+        rows_B = _best(search, pool, min(k, len(pool.scores)), order)
         kept = _Candidates(*(column[rows_B] for column in pool))
         if search.beta < INF:
             rest = rest.joined(_scaled(pool.log_weights, search.beta), except_B=rows_B)
@@ -234,7 +232,7 @@ def _sample(search: _ByWeight | SoftRank, blocks: Iterable[_Candidates], k: int)
     )
 
 
-def _best(search: _ByWeight | SoftRank, pool: _Candidates, k: int) -> Tensor:
+def _best(search: _ByWeight | SoftRank, pool: _Candidates, k: int, order: Order) -> Tensor:
     if search.beta < INF:
         key_M, tie_M = perturb(pool.log_weights, pool.noise, search.beta), pool.noise
     else:  # not log score: neighbouring scores can round to one logarithm
@@ -242,7 +240,9 @@ def _best(search: _ByWeight | SoftRank, pool: _Candidates, k: int) -> Tensor:
         tie_M = torch.zeros_like(pool.noise)
     if search.on_exhausted == "order":
         tie_M = torch.where(pool.log_weights == -INF, pool.scores, tie_M)
-    return stable_top_k(k, key_M, tie_M)
+    elif search.beta < INF:  # noise parts equals
+        return stable_top_k(k, key_M, tie_M)
+    return drawn_top_k(k, pool.positions, order, key_M, tie_M)
 
 
 def _scaled(log_weights_M: Tensor, beta: float) -> Tensor:

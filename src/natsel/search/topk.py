@@ -1,9 +1,9 @@
 """Top-k search: the k best scores, as if points did not overlap.
 
-    argmax_{|I| = k}  Σ_{i in I} s_i        ties, also but for rounding, go to the lower position
+    argmax_{|I| = k}  Σ_{i in I} s_i        ties, also but for rounding, are drawn from the seed (`natsel.ties`)
 
 `torch.topk` promises no order among ties, and ties are common (copies, exhausted scores, the ceiling ln K),
-so it only finds the threshold here; who is taken at the threshold is decided explicitly. Few points are sorted.
+so it only finds the threshold here; who is taken at the threshold is decided explicitly. Few, or all, are sorted.
 docs/theory/batchbald.md, 2; docs/theory/stochastic-batches.md, 2.
 """
 
@@ -17,6 +17,7 @@ from natsel.capabilities import Capability, Picks, Progress, State, has_ceilings
 from natsel.options import Amount
 from natsel.rounding import TIE
 from natsel.search.shortlist import shortlist
+from natsel.ties import Order, order_of
 
 _FEW = 4096  # a sort of so many takes less than the dozen operations of a threshold: a tenth, for the 320 of a step
 
@@ -32,7 +33,7 @@ def stable_top_k(k: Amount, *keys_N: Tensor) -> Tensor:
     first_N, *others_N = keys_N
     if k == 0:
         return torch.empty(0, dtype=torch.int64, device=first_N.device)
-    if not others_N and len(first_N) <= _FEW:
+    if not others_N and (len(first_N) <= _FEW or len(first_N) == k):
         return first_N.argsort(descending=True, stable=True)[:k]
     threshold = first_N.topk(k).values[-1]
     reach = (first_N >= threshold).nonzero().squeeze(1)
@@ -44,6 +45,25 @@ def stable_top_k(k: Amount, *keys_N: Tensor) -> Tensor:
     if others_N:
         tied = tied[stable_top_k(missing, *(key_N[tied] for key_N in others_N))]
     return torch.cat([above, tied[:missing]])
+
+
+def drawn_top_k(k: int, positions_M: Tensor, order: Order, *keys_M: Tensor) -> Tensor:
+    """Rows of the k largest, as in `stable_top_k`, but equals in the order of their positions, which hears of them.
+
+    >>> drawn_top_k(2, torch.arange(3), Order(), torch.tensor([0.5, 0.7, 0.7]))
+    tensor([1, 2])
+    """
+    best_B = stable_top_k(min(k + 1, len(positions_M)), *keys_M)
+    same_B = torch.stack([key_M[best_B[1:]] == key_M[best_B[:-1]] for key_M in keys_M]).all(0)
+    if k and bool(same_B.any()):
+        reach = (keys_M[0] >= keys_M[0][best_B[k - 1]]).nonzero().squeeze(1)
+        tied_n = torch.isin(keys_M[0][reach], keys_M[0][best_B[1:][same_B]])
+        equal = reach[tied_n]
+        reach[tied_n] = equal[order.argsort(positions_M[equal])]
+        best_B = reach[stable_top_k(min(k + 1, len(reach)), *(key_M[reach] for key_M in keys_M))]
+        same_B = torch.stack([key_M[best_B] == key_M[best_B[k - 1]] for key_M in keys_M]).all(0)
+    order.count(k, int(same_B[:k].sum()) if bool(same_B[k:].any()) else 0)
+    return best_B[:k]
 
 
 def level(scores_M: Tensor, k: int) -> Tensor:
@@ -107,7 +127,7 @@ def check_k(k: int, candidates: int) -> None:
 
 @dataclass(frozen=True)
 class TopK:
-    """The k best scores; ties go to the lower position.
+    """The k best scores.
 
     >>> from types import SimpleNamespace
     >>> state = SimpleNamespace(scores=lambda: torch.tensor([0.1, 0.7, 0.7, 0.3]), offers=TopK.needs)
@@ -128,7 +148,7 @@ class TopK:
         else:
             positions_M, scores_M = allowed_scores(state, allowed_N, stay=True)  # k of them come to the CPU
         check_k(k, len(positions_M))
-        chosen_B = stable_top_k(k, level(scores_M, k) if k else scores_M)
+        chosen_B = drawn_top_k(k, positions_M, order_of(state), level(scores_M, k) if k else scores_M)
         scores_B, positions_B = scores_M[chosen_B].cpu(), positions_M[chosen_B].cpu()
         picks = Picks(positions_B, scores_B, total=float(scores_B.sum()))
         if not has_errors(state) or state.exact or not 0 < k < len(positions_M):

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from natsel.memory import chunked, memory_budget, rows_per_chunk
 from natsel.rounding import AS_NEAR
+from natsel.ties import Order
 
 # What rounding leaves of the squared distance of two copies, in units of their squared lengths times the precision.
 _ROUNDING = 8
@@ -323,21 +324,21 @@ class Kernel:
         return 2 * self.width * torch.finfo(torch.bfloat16 if coarse else self.features_N_D.dtype).eps
 
     def most_aligned(
-        self, vector_P: Tensor, length_N: Tensor, rough_N: Tensor, off: float, tie: float
+        self, vector_P: Tensor, length_N: Tensor, rough_N: Tensor, off: float, tie: float, order: Order
     ) -> tuple[int, float]:
-        """The point of the largest g_n·v/‖g_n‖, and that number; within `tie` the lower position goes first.
+        """The point of the largest g_n·v/‖g_n‖, and that number; within `tie` the first by the `order`.
 
         `rough_N` are these numbers off by `off` at most, −inf for points that are not to be looked at. Those that this
         leaves in question are multiplied once more in float64.
 
-        >>> kernel = Kernel(torch.tensor([[3.0, 0.0], [1.0, 1.0]]))
-        >>> kernel.most_aligned(torch.tensor([0.0, 2.0]), kernel.own().sqrt(), torch.tensor([0.1, 1.3]), 0.2, 0.0)[0]
+        >>> kernel = Kernel(torch.eye(2))
+        >>> kernel.most_aligned(torch.tensor([0.0, 1.0]), torch.ones(2), torch.tensor([0.1, 0.9]), 0.2, 0.0, Order())[0]
         1
         """
         near_n = (rough_N >= float(rough_N.max()) - tie - 2 * off).nonzero()[:, 0]
         aligned_n = self[near_n].along(vector_P) / length_N[near_n]
-        found = int((aligned_n >= float(aligned_n.max()) - tie).nonzero()[0])
-        return int(near_n[found]), float(aligned_n[found])
+        found = order.first(near_n[aligned_n >= float(aligned_n.max()) - tie])
+        return found, float(aligned_n[near_n == found])
 
     def sums(self, others: "Kernel", weights_M: Tensor | None = None) -> Tensor:
         """Σ_j w_j s_nj over other points, N values: by one C × D matrix, or one by one where that is less.

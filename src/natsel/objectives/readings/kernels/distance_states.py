@@ -18,6 +18,7 @@ from natsel.objectives.distance import Distance, PoolSum
 from natsel.objectives.objective import Argument
 from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.kernels.one_gradient import read_gradients, serves_gradients
+from natsel.ties import order_of
 
 
 class _Places:
@@ -130,7 +131,7 @@ class PoolSumState(_Places):
 
     def most_aligned(self, vector_P: Tensor, rough_N: Tensor, off: float, tie: float) -> tuple[int, float]:
         """The point with the largest g/‖g‖ · v, of numbers that are off by `off` at most, and that number."""
-        return self.gradients.most_aligned(vector_P, self.length_N, rough_N, off, tie)
+        return self.gradients.most_aligned(vector_P, self.length_N, rough_N, off, tie, order_of(self))
 
 
 serves(Distance, GaussianSamples, replace(_FACTS, needs_draws=True))(DistanceState)
