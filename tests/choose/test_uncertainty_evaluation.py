@@ -8,7 +8,7 @@ import torch
 
 import natsel
 from natsel import evaluation as measure
-from natsel.evaluation.of_belief import METRICS, evaluate
+from natsel.evaluation.of_belief import METRICS, OF_TWO, evaluate
 
 GENERATOR = np.random.default_rng(0)
 PROBS_N_K_C = GENERATOR.dirichlet([0.5, 0.5, 0.5], size=(60, 4))
@@ -18,7 +18,9 @@ DRAWS = natsel.CategoricalSamples.from_probs(PROBS_N_K_C)
 
 def test_details_of_classes_are_the_metrics_that_recipes_may_name():
     found = evaluate(DRAWS, LABELS_N, details=True)
-    assert set(found) == set(METRICS[False])
+    assert set(found) == set(METRICS[False]) - set(OF_TWO)
+    of_two = evaluate(natsel.CategoricalSamples.from_probs([[[0.9, 0.1]], [[0.2, 0.8]]]), [0, 1], details=True)
+    assert set(of_two) == set(METRICS[False]) - {"positives found"}, "which counts the labels of a run"
     mean_N_C = PROBS_N_K_C.mean(1)
     assert found["brier"] == pytest.approx(((mean_N_C - np.eye(3)[LABELS_N]) ** 2).sum(1).mean())
     assert found["ece"] == pytest.approx(measure.calibration_error(mean_N_C, LABELS_N).value)

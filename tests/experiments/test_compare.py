@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import natsel
 from natsel import Method, Pool
+from natsel.choose.recommended import CONTENDERS, DEFAULT
 from natsel.experiments.results.from_journals import read_experiment
 
 IRIS = natsel.data.load("iris")
@@ -185,3 +186,11 @@ def test_whole_numbers_below_0_are_numbers_to_a_regressor():
         result = natsel.compare(RandomForestRegressor(3), pool, [], seeds=1, budget=8, k=4, test=0.25)
     assert result.experiments[""].methods == ("random",)
     assert pool.answers(pool.ids) == degrees.tolist()
+
+
+def test_what_is_compared_by_default_takes_no_copies():
+    """Of classes and of numbers: batches by `bald` pick copies of one point."""
+    pool = natsel.Pool(np.arange(40.0)[:, None], answers=np.arange(40) // 20)
+    found = natsel.compare(RandomForestClassifier(5), pool, seeds=1, budget=5, k=3).experiments[""]
+    assert found.methods == CONTENDERS[False]
+    assert {name for names in CONTENDERS.values() for name in names} == {"random", "margin", "batchbald", DEFAULT}

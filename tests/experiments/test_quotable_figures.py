@@ -423,3 +423,9 @@ def test_tests_of_the_causal_studies_say_that_they_are_one_sided():
     for name in ("causal-ihdp", "causal-synthetic", "causal-mnist"):
         said = (Path(__file__).parents[2] / "results" / f"{name}.json").read_text()
         assert "paired t-test" not in said
+
+
+def test_what_is_measured_of_two_classes_is_refused_for_three(tmp_path):
+    recipe = IRIS | {"methods": ["random"], "budget": 20, "metric": "positives found", "targets": [5]}
+    with pytest.raises(ValueError, match="metric: 'positives found' is not measured"):
+        run_plan(plan_from(recipe), tmp_path, processes=0)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from natsel.choose.recommended import CONTENDERS
 from natsel.containers import write_text
 from natsel.evaluation.curves import bands
 from natsel.experiments.recipe.contenders import Contender
@@ -184,6 +183,8 @@ def compare(
     >>> sorted({row["method"] for row in result.rows()})
     ['margin', 'random']
     """
+    from natsel.choose.recommended import CONTENDERS
+
     named = dict(models) if isinstance(models, Mapping) and "kind" not in models else {"": models}
     if not named:
         raise ValueError("models: found none; pass a model, or a dict of models by name")

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from natsel.choose.recommended import CONTENDERS
 from natsel.experiments.results.experiment import UNEQUAL
 from natsel.texts import in_toml, visible
 
@@ -52,6 +51,8 @@ def new_recipe(
     data: str | Path, file: str | Path, labels: str | None = None, inputs: str | Sequence[str] | None = None
 ) -> str:
     """The text of a recipe for data; `file` is where it will lie, `labels` and `inputs` are columns of a table."""
+    from natsel.choose.recommended import CONTENDERS
+
     place = Path(data)
     if not place.exists():
         raise ValueError(f"data: there is no file or folder {place}; check the name")
