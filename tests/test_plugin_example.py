@@ -130,7 +130,8 @@ def test_an_installed_plugin_is_everywhere(installed, saved, tmp_path):
 
         # Copies come last.
         doubled = InputDensity([2.0, 1.0, 1.0, 0.0, 2.0], belief.log_probs_N_C[:5])
-        assert natsel.select("unfamiliar", doubled, k=5).ids.tolist() == [3, 1, 0, 2, 4]
+        first, *others = natsel.select("unfamiliar", doubled, k=5).ids.tolist()
+        assert first == 3 and list(map(sorted, (others[::2], others[1::2]))) == [[1, 2], [0, 4]], others
 
         # Other searches, and what the view brings.
         power = natsel.Method(Unfamiliarity(), natsel.Power(beta=1))

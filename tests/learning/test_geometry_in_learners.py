@@ -40,7 +40,7 @@ def test_a_learner_chooses_in_the_geometry_of_its_model_given_the_labels(method:
     seed = derive(0, "select", 1)
     assert asked.ids.tolist() == natsel.select(method, pool.with_ids(free), 5, given=given, seed=seed).ids.tolist()
     assert isinstance(asked.picked, Geometry)
-    assert asked.warnings == ()
+    assert not [warning for warning in asked.warnings if "ties" not in warning]
 
 
 @pytest.mark.parametrize("method", METHODS)

