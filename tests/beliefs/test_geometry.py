@@ -43,7 +43,6 @@ def test_the_kernel_is_that_of_the_features_and_no_direction_has_less_than_nothi
     features_N_D = belief.features().features_N_D
     torch.testing.assert_close(belief.kernel()(belief), features_N_D @ features_N_D.T)
     assert torch.linalg.eigvalsh(belief.kernel()(belief)).min() > -1e-12
-    torch.testing.assert_close(belief.own(), torch.ones(30, dtype=torch.float64))
 
 
 @EACH
@@ -59,7 +58,6 @@ def test_sums_over_leaves_are_products_with_the_features(make):
 def test_features_are_brought_to_length_one_and_nothing_stays_nothing():
     belief = Geometry([[3.0, 4.0], [0.0, 0.0]])
     assert belief.places_N_D.tolist() == [[0.6, 0.8], [0.0, 0.0]]
-    assert belief.own().tolist() == pytest.approx([1.0, 0.0])
 
 
 @EACH
@@ -103,12 +101,13 @@ def test_how_unsure_a_belief_is():
         (lambda: Geometry([[1.0]], [float("nan")]), "unsure_N: expected numbers from 0 on"),
         (lambda: Geometry([[float("nan")]]), "places_N_D: found NaN"),
         (lambda: Geometry([[1.0]], noise=0.0), "noise: expected a variance above 0"),
-        (lambda: Geometry([[1.0]], kind="trees"), "kind: expected features, leaves, found 'trees'"),
+        (lambda: Geometry([[1.0]], kind="trees"), "kind: expected features or leaves, found 'trees'"),
         (lambda: Geometry.of_leaves([[0.5]]), "leaves_N_T: expected integers"),
-        (lambda: Geometry.of_leaves([[-1]]), "leaves_N_T: expected leaf numbers from 0 on, found -1"),
+        (lambda: Geometry.of_leaves([[-1]]), "leaves_N_T: expected numbers from 0 to below n_leaves .* found -1 to -1"),
         (lambda: Geometry.of_leaves([0, 1]), "leaves_N_T: expected two axes"),
-        (lambda: Geometry.of_leaves([[0, 4]], n_leaves=[1, 4]), "n_leaves: expected 2 numbers, each above"),
-        (lambda: Geometry.of_leaves([[2**30, 2**30]]), "n_leaves: found 2,147,483,650 leaves"),
+        (lambda: Geometry.of_leaves([[0, 4]], n_leaves=[1, 4]), "found 0 to 4 for 2 trees of 5; number the leaves"),
+        (lambda: Geometry.of_leaves([[0, 1]], n_leaves=[4]), "found 0 to 1 for 1 trees of 4; number the leaves"),
+        (lambda: Geometry.of_leaves([[2**30, 2**30]]), "for 2 trees of 2147483650; number the leaves"),
     ],
 )
 def test_what_is_no_geometry_is_refused(make, said):

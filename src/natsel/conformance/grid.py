@@ -277,15 +277,8 @@ def geometry(rng: np.random.Generator, points: int, draws: int, classes: int) ->
     return {"places_N_D": rng.normal(size=(points, draws)), "unsure_N": rng.uniform(0.1, 1.0, size=points)}
 
 
-def geometry_labels(rng: np.random.Generator, arrays: Arrays) -> np.ndarray:
-    return rng.normal(size=len(arrays["unsure_N"]))
-
-
 def geometry_certain(arrays: Arrays) -> Arrays:
-    """A point that is like no other, and of which the model is sure."""
-    places_N_D, unsure_N = arrays["places_N_D"].copy(), arrays["unsure_N"].copy()
-    places_N_D[0], unsure_N[0] = 0.0, 0.0
-    return {**arrays, "places_N_D": places_N_D, "unsure_N": unsure_N}
+    return {name: np.concatenate([np.zeros_like(array[:1]), array[1:]]) for name, array in arrays.items()}
 
 
 def taught(rng: np.random.Generator, points: int, draws: int, classes: int) -> Arrays:
@@ -312,7 +305,7 @@ MAKERS |= {
     GaussianPotentialOutcomes: Maker(outcome_features, outcome_features_labels, outcome_features_certain),
     GaussianSamples: Maker(gaussian, gaussian_labels, gaussian_certain),
     GaussianFeatures: Maker(features, features_labels, features_certain),
-    Geometry: Maker(geometry, geometry_labels, geometry_certain),
+    Geometry: Maker(geometry, lambda rng, arrays: rng.normal(size=len(arrays["unsure_N"])), geometry_certain),
     FisherFactors: Maker(makers_weights.factors, makers_weights.factors_labels, makers_weights.factors_certain),
     FisherRows: Maker(makers_weights.rows, makers_weights.rows_labels, makers_weights.rows_certain),
 }

@@ -4,10 +4,9 @@
     UncertaintyHerding   Σ_n u_n max_{a∈A} k(n, a)
     given P              what A adds to P
 
-u_n says how unsure the model is of target n, times the weight of the target where it has one; k how alike the model
-treats two points (`natsel.beliefs.Geometry`). Targets are the pool, unless others are passed. Reach is the trace form
-of EPIG with weights, counted in points: 41 is as much as if 41 points of which the model knows nothing became known.
-Half of it over the noise is EPIG to a lower order, in the geometry; it is not in nats, and says nothing about labels.
+u_n: how unsure the model is of target n, times the weight of the target where it has one; k: how alike the model treats
+two points (`natsel.Geometry`). Targets are the pool, unless others are passed. Both count points: one of which a model
+knows nothing, and that a label tells all about, is 1. Neither is in nats.
 docs/theory/geometry.md, 2 and 3; Cohn et al. 1996; Ash et al. 2021; Bae et al. 2025.
 """
 
@@ -20,10 +19,7 @@ from natsel.options import check_options
 
 @dataclass(frozen=True)
 class OverUnsure:
-    """Options of both: `ground` targets are drawn to stand for all where there are more than twice as many.
-
-    They are drawn by how unsure the model is of them, and weighed so that sums are right on average; None takes all.
-    """
+    """Options of both: `ground` targets are drawn to stand for all where there are twice as many; None takes all."""
 
     ground: int | None = 1000
 

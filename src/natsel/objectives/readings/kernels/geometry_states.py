@@ -1,15 +1,13 @@
 """Readings from the geometry of a model: no table of N × M numbers is held, and a pick costs two passes over the pool.
 
-    c(x, y) = φ_x P φ_y,     P = Cov[weights | H],     H: the points given or taken
-    gain_n  = t_n / (v_n + σ²)       v_n = c(n, n),   t_n = Σ_m w_m c(n, m)²
-    take a:  p = P φ_a / √(v_a + σ²),   q = P Σ_m w_m (φ_m·p) φ_m
+    gain_n = t_n / (v_n + σ²)       v_n = c(n, n),   t_n = Σ_m w_m c(n, m)²,   c(x, y) = φ_x P φ_y
+    take a:  p = P φ_a / √(v_a + σ²),   q = P Σ_m w_m (φ_m·p) φ_m,   P ← P − p pᵀ
              v_n ← v_n − (φ_n·p)²,      t_n ← t_n − 2 (φ_n·p)(φ_n·q) + (φ_n·p)² Σ_m w_m (φ_m·p)²
 
-P v = v − Φ_Hᵀ (k(H, H) + σ² I)⁻¹ Φ_H v by Cholesky; φ_n·v is a sum over the T leaves of a point. c(n, m) itself is
-looked at once, before the first pick, some rows at a time.
+At first P = I − Φ_Lᵀ (k(L, L) + σ² I)⁻¹ Φ_L of the points L given, by Cholesky; φ_n·p is a sum over T leaves.
 
-Where targets are many, `ground` of them stand for all: those with the largest w_n/r_n, r_n uniform by seed and id, each
-with weight max(w_n, τ), τ the next such number. Sums are right on average, and the targets the same for any order and
+Many targets have `ground` of them to stand for all: those with the largest w_m/r_m, r_m uniform by seed and id, each
+with weight max(w_m, τ), τ the next such number. Sums are right on average, and the targets the same for any order and
 cut of the pool.  docs/theory/geometry.md, 4; Duffield, Lund & Thorup 2007 (priority sampling).
 """
 
@@ -19,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from natsel.beliefs.geometry import Geometry
+from natsel.beliefs import Geometry, Targets
 from natsel.capabilities import Capability
 from natsel.ids import IdArray, keys_of
 from natsel.memory import chunked, require
@@ -36,40 +34,46 @@ _TAKES = Argument.TARGETS | Argument.GIVEN
 class _OverTargets(TakingState):
     """What both share: targets that stand for all, how much each counts, and the points given."""
 
+    start_N: Tensor
+
     def __init__(self, objective: OverUnsure, belief: Geometry, context: Context[Geometry]) -> None:
-        self.pool, self.device = belief, belief.device
-        about = context.about
-        targets = belief if about is None else about.belief.to(self.device)
+        self.made, self.pool = (objective, belief, context), belief
+        about = context.about or Targets(belief)
+        targets = about.belief.to(belief.device)
+        self.known = belief[:0] if context.given is None else context.given.belief.to(belief.device)
         belief.check_same(targets, "targets")
-        counts_M = targets.unsure_N.new_ones(len(targets))
-        if about is not None and about.weights_M is not None:
-            counts_M = about.weights_M.to(self.device)
+        belief.check_same(self.known, "given")
+        counts_M = torch.ones_like(targets.unsure_N) if about.weights_M is None else about.weights_M.to(belief.device)
         weight_M = targets.unsure_N * counts_M
         self.sure = not bool((weight_M > 0).any())
-        self.targets, self.weight_M = _standing_for(
-            targets, counts_M if self.sure else weight_M, objective.ground, context.generator.initial_seed()
-        )
-        self.known = belief[:0] if context.given is None else context.given.belief.to(self.device)
-        belief.check_same(self.known, "given")
+        seed = derive(context.generator.initial_seed(), "ground")
+        weight_M = counts_M if self.sure else weight_M
+        self.targets, self.weight_M = _standing_for(targets, weight_M, objective.ground, seed)
         self.like_targets = self.targets.kernel()
+        self.row_bytes = 24 * (len(self.targets) + len(self.known)) + 8 * belief.places_N_D.shape[1]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """That weights have nothing to say, where the model is sure of all targets."""
-        if not self.sure:
-            return ()
-        return (
-            "nothing unsure: the model is sure of every target, as where all labels so far are of one class; all count"
-            " alike",
-        )
+        said = "nothing unsure: the model is sure of every target, as where labels are of one class; all count alike"
+        return (said,) if self.sure else ()
 
     @property
     def tie(self) -> float:
         """Gains are sums over the targets, and keep so many digits of them."""
         return TIE * max(1.0, float(self.weight_M.sum()))
 
+    def scores(self) -> Tensor:
+        """What every point adds by itself, N values."""
+        return self.start_N
 
-@serves(Reach, Geometry, PairFacts(takes=_TAKES, monotone=True, pool_wide=True, cost="N·M·T + N·M·L, then k·N·T"))
+    def value(self, positions: Tensor) -> float:
+        """The worth of a set, by adding its points to a state of its own."""
+        again = type(self)(*self.made)
+        return sum((again.add(position) for position in positions.tolist()), 0.0)
+
+
+@serves(Reach, Geometry, PairFacts(takes=_TAKES, monotone=True, pool_wide=True, cost="N·M·(T + L), then k·N·T"))
 class ReachState(_OverTargets):
     """Variances of all points, and what targets share with them, followed from pick to pick."""
 
@@ -77,74 +81,45 @@ class ReachState(_OverTargets):
 
     def __init__(self, objective: Reach, belief: Geometry, context: Context[Geometry]) -> None:
         super().__init__(objective, belief, context)
-        self.noise, held = belief.noise, len(self.known)
+        self.taken: list[Tensor] = []
+        held = len(self.known)
         require(24 * held**2, f"given: three matrices of {held} × {held} similarities", "pass fewer points")
-        like_held = self.known.kernel()
-        self.root_H_H = self._root(like_held(self.known))
-        self.start = self.known, self.root_H_H
+        like_known = self.known.kernel()
+        noise_H_H = belief.noise * torch.eye(held, dtype=torch.float64, device=belief.device)
+        self.root_H_H: Tensor = torch.linalg.cholesky(like_known(self.known) + noise_H_H)
         across_H_M = self._white(self.like_targets(self.known))
 
         def work(part: slice) -> Tensor:
             some = belief[part]
-            across_n_H = self._white(like_held(some).T).T
+            across_n_H = self._white(like_known(some).T).T
             told_n = (self.like_targets(some) - across_n_H @ across_H_M).square_() @ self.weight_M
-            return torch.stack([told_n, across_n_H.square().sum(1)], 1)
+            return torch.stack([told_n, 1 - across_n_H.square().sum(1)], 1)
 
-        each = 24 * (len(self.targets) + held) + 8 * belief.places_N_D.shape[1]
-        told_N, explained_N = chunked(work, len(belief), each, self.device, at_least=256).unbind(1)
-        self.told_N, self.variance_N = told_N.contiguous(), belief.own().sub_(explained_N).clamp_min_(0)
-        self.start_N = self.told_N / (self.variance_N + self.noise)
-
-    def scores(self) -> Tensor:
-        """What every point takes away by itself, N values."""
-        return self.start_N
-
-    def gains(self, positions: Tensor) -> Tensor:
-        """What each position takes away of the variance that is left."""
-        positions = positions.to(self.device)
-        return self.told_N[positions] / (self.variance_N[positions] + self.noise)
+        found_N_2 = chunked(work, len(belief), self.row_bytes, belief.device, at_least=256)
+        self.told_N, self.variance_N = (column_N.contiguous() for column_N in found_N_2.clamp_min_(0).unbind(1))
+        self.start_N = self.ceilings(0.0)
 
     def ceilings(self, worth: float) -> Tensor:
         """The gains of all: they are there, so that searches need not sort them."""
-        return self.told_N / (self.variance_N + self.noise)
+        return self.told_N / (self.variance_N + self.pool.noise)
 
-    def scores_at(self, positions: Tensor) -> Tensor:
-        """Scores, or gains once points were added, of some positions."""
-        return self.gains(positions)
+    def gains(self, positions: Tensor) -> Tensor:
+        """What each position takes away of the variance that is left."""
+        return self.ceilings(0.0)[positions.to(self.pool.device)]
+
+    scores_at = gains
 
     def take(self, position: int) -> None:
         """Let all points follow a label at one of them."""
-        point = self.pool[[position]]
-        feature_D = point.combined(self.weight_M.new_ones(1))
-        with_H, own = self.known.along(feature_D), feature_D @ feature_D + self.noise
+        feature_D = self.pool[[position]].combined(self.weight_M.new_ones(1))
         left_D = self._left(feature_D)
-        left_D /= (feature_D @ left_D + self.noise).sqrt()
+        left_D /= (feature_D @ left_D + self.pool.noise).sqrt()
         along_M, along_N = self.targets.along(left_D), self.pool.along(left_D)
         shared_M = self.weight_M * along_M
         shared_N = self.pool.along(self._left(self.targets.combined(shared_M)))
         self.told_N.add_(along_N * (along_N * (shared_M @ along_M) - 2 * shared_N)).clamp_min_(0)
         self.variance_N.sub_(along_N.square_()).clamp_min_(0)
-        row_H = self._white(with_H[:, None])[:, 0]
-        self.root_H_H = torch.nn.functional.pad(self.root_H_H, (0, 1, 0, 1))
-        self.root_H_H[-1, :-1] = row_H
-        self.root_H_H[-1, -1] = (own - row_H.square().sum()).clamp_min(self.noise).sqrt()
-        self.known = self.known.joined(point)
-
-    def value(self, positions: Tensor) -> float:
-        """What a set takes away, from whole matrices: the reference."""
-        (known, root_H_H), some = self.start, self.pool[positions]
-        like_some = some.kernel()
-        white_H_B = torch.linalg.solve_triangular(root_H_H, like_some(known), upper=False)
-        white_H_M = torch.linalg.solve_triangular(root_H_H, self.like_targets(known), upper=False)
-        root_B_B = self._root(like_some(some) - white_H_B.T @ white_H_B)
-        left_B_M = self.like_targets(some) - white_H_B.T @ white_H_M
-        lost_M = torch.linalg.solve_triangular(root_B_B, left_B_M, upper=False).square().sum(0)
-        return float(lost_M @ self.weight_M)
-
-    def _root(self, covariance_H_H: Tensor) -> Tensor:
-        noise_H_H = self.noise * torch.eye(len(covariance_H_H), dtype=torch.float64, device=self.device)
-        found: Tensor = torch.linalg.cholesky(covariance_H_H + noise_H_H)
-        return found
+        self.taken.append(left_D)
 
     def _white(self, with_H_n: Tensor) -> Tensor:
         found: Tensor = torch.linalg.solve_triangular(self.root_H_H, with_H_n, upper=False)
@@ -153,14 +128,14 @@ class ReachState(_OverTargets):
     def _left(self, vector_D: Tensor) -> Tensor:
         """P v: what labels so far leave of a direction."""
         share_H_1 = torch.cholesky_solve(self.known.along(vector_D)[:, None], self.root_H_H)
-        return vector_D - self.known.combined(share_H_1[:, 0])
+        parts = [left_D * (left_D @ vector_D) for left_D in self.taken]
+        return vector_D - sum(parts, self.known.combined(share_H_1[:, 0]))
 
 
-@serves(
-    UncertaintyHerding,
-    Geometry,
-    PairFacts(takes=_TAKES, monotone=True, submodular=True, pool_wide=True, cost="N·M·T"),
-)
+_HERDING = PairFacts(takes=_TAKES, monotone=True, submodular=True, pool_wide=True, cost="N·M·T")
+
+
+@serves(UncertaintyHerding, Geometry, _HERDING)
 class UncertaintyHerdingState(_OverTargets):
     """How alike targets are to the most similar of the points given or taken."""
 
@@ -168,63 +143,45 @@ class UncertaintyHerdingState(_OverTargets):
 
     def __init__(self, objective: UncertaintyHerding, belief: Geometry, context: Context[Geometry]) -> None:
         super().__init__(objective, belief, context)
-        self.start_M = torch.zeros_like(self.weight_M)
-        if len(self.known):
-            like_held = self.known.kernel()
-            each = 24 * len(self.known) + 8 * belief.places_N_D.shape[1]
-            best_M = chunked(lambda part: like_held(self.targets[part]).amax(1), len(self.targets), each, self.device)
-            self.start_M = best_M.clamp_min_(0)
-        self.best_M = self.start_M.clone()
-        self.start_N = self.gains(torch.arange(len(belief), device=self.device))
-
-    def scores(self) -> Tensor:
-        """What every point covers by itself, N values."""
-        return self.start_N
+        self.best_M = torch.zeros_like(self.weight_M)
+        for start in range(0, len(self.known), 256):
+            self._cover(self.known[start : start + 256])
+        self.start_N = self.gains(torch.arange(len(belief)))
 
     def gains(self, positions: Tensor) -> Tensor:
         """What each position covers that the points taken do not."""
-        positions = positions.to(self.device)
+        positions = positions.to(self.pool.device)
 
         def work(part: slice) -> Tensor:
             return (self.like_targets(self.pool[positions[part]]) - self.best_M).clamp_min_(0) @ self.weight_M
 
-        each = 24 * len(self.targets) + 8 * self.pool.places_N_D.shape[1]
-        return chunked(work, len(positions), each, self.device, at_least=256)
+        return chunked(work, len(positions), self.row_bytes, self.pool.device, at_least=256)
 
     def take(self, position: int) -> None:
         """Take a point: it stands for what it is most alike to."""
-        self.best_M = torch.maximum(self.best_M, self.like_targets(self.pool[[position]])[0])
+        self._cover(self.pool[[position]])
 
-    def value(self, positions: Tensor) -> float:
-        """The worth of a set from all its similarities: the reference."""
-        if len(positions) == 0:
-            return 0.0
-        best_M = torch.maximum(self.start_M, self.like_targets(self.pool[positions]).amax(0))
-        return float((best_M - self.start_M) @ self.weight_M)
+    def _cover(self, points: Geometry) -> None:
+        self.best_M = torch.maximum(self.best_M, self.like_targets(points).amax(0))
 
 
 def _standing_for(targets: Geometry, weight_M: Tensor, ground: int | None, seed: int) -> tuple[Geometry, Tensor]:
     """Targets that count for anything, or few that stand for them, and the weight of each."""
     (counted_m,) = weight_M.nonzero(as_tuple=True)
     if ground is not None and len(counted_m) > 2 * ground:
-        drawn_m = torch.from_numpy(_uniform(targets.ids[counted_m.cpu().numpy()], derive(seed, "ground")))
-        rank_m = weight_M[counted_m] / drawn_m.to(weight_M)
-        best = rank_m.topk(ground + 1)
-        chosen_m = counted_m[best.indices[:ground]].sort().values
-        return targets[chosen_m], weight_M[chosen_m].clamp_min(float(best.values[ground]))
+        drawn_m = torch.from_numpy(_uniform(targets.ids[counted_m.cpu().numpy()], seed)).to(weight_M)
+        best = (weight_M[counted_m] / drawn_m).topk(ground + 1)
+        counted_m = counted_m[best.indices[:ground]].sort().values
+        weight_M = weight_M.clamp_min(float(best.values[ground]))
     return (targets, weight_M) if len(counted_m) == len(targets) else (targets[counted_m], weight_M[counted_m])
 
 
 def _uniform(ids: IdArray, seed: int) -> IdArray:
-    """A number above 0 and below 1 for each id, the same wherever the id stands (splitmix64 of seed and id).
-
-    >>> _uniform(np.array([4, 7]), 0)[1] == _uniform(np.array([7]), 0)[0]
-    True
-    """
+    """A number above 0 and below 1 for each id, the same wherever the id stands (splitmix64 of seed and id)."""
     if ids.dtype.kind != "i":
-        ids = np.array([derive(0, key) for key in keys_of(ids)], dtype=np.int64)
+        ids = np.array([derive(0, key) for key in keys_of(ids)])
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    found: IdArray = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    found: IdArray = ((mixed >> np.uint64(11)) + 0.5) * 2.0**-53
     return found
