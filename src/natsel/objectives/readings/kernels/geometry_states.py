@@ -95,7 +95,7 @@ class ReachState(_OverTargets):
             told_n = (self.like_targets(some) - across_n_H @ across_H_M).square_() @ self.weight_M
             return torch.stack([told_n, 1 - across_n_H.square().sum(1)], 1)
 
-        found_N_2 = chunked(work, len(belief), self.row_bytes, belief.device, at_least=256)
+        found_N_2 = chunked(work, len(belief), self.row_bytes, belief.device, at_least=1024)
         self.told_N, self.variance_N = (column_N.contiguous() for column_N in found_N_2.clamp_min_(0).unbind(1))
         self.start_N = self.ceilings(0.0)
 
@@ -155,7 +155,7 @@ class UncertaintyHerdingState(_OverTargets):
         def work(part: slice) -> Tensor:
             return (self.like_targets(self.pool[positions[part]]) - self.best_M).clamp_min_(0) @ self.weight_M
 
-        return chunked(work, len(positions), self.row_bytes, self.pool.device, at_least=256)
+        return chunked(work, len(positions), self.row_bytes, self.pool.device, at_least=1024)
 
     def take(self, position: int) -> None:
         """Take a point: it stands for what it is most alike to."""
