@@ -6,7 +6,6 @@ import torch
 
 import natsel
 from natsel.models.kinds import Kind, Option, register_kind
-from natsel.ties import order_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class DistinctScores:
 
     def __call__(self, state, k, allowed_N, generator, progress=None):
         allowed_M = allowed_N.nonzero()[:, 0]
-        drawn_M = allowed_M[order_of(state).argsort(allowed_M)]  # which of equals comes first is drawn from the seed
+        drawn_M = allowed_M[natsel.ties.order_of(state).argsort(allowed_M)]  # which of equals comes is drawn
         scores_M, order_M = state.scores().cpu()[drawn_M].sort(descending=True, stable=True)
         rank_B = (scores_M.diff(prepend=torch.tensor([torch.inf])) >= -self.gap).int().argsort(stable=True)[:k]
         return natsel.Picks(drawn_M[order_M[rank_B]], scores_M[rank_B], float(scores_M[rank_B].sum()))
