@@ -112,7 +112,7 @@ def test_many_points_have_random_features_of_length_1(monkeypatch: pytest.Monkey
     (exact,) = of(model, NUMBERS)
     monkeypatch.setattr(own_geometry, "EXACT", 10)
     (drawn,) = of(model, NUMBERS)
-    assert drawn.width == own_geometry.FEATURES
+    assert drawn.features().features_N_D.shape[1] == own_geometry.FEATURES
     assert np.allclose(kernel(drawn).diagonal(), 1, atol=1e-6)
     assert np.abs(kernel(drawn) - kernel(exact)).max() < 0.2
     assert np.array_equal(kernel(drawn), kernel(of(model, NUMBERS)[0]))  # the same features in every call
@@ -241,7 +241,7 @@ def test_a_model_of_ones_own_gives_its_geometry_by_one_method() -> None:
             return Geometry(inputs[:, :2], np.ones(len(inputs)))
 
     pool, given = of(Mine(), CLASSES, INPUTS[:40], INPUTS[40:])
-    assert (len(pool), len(given), pool.width) == (40, 20, 2)
+    assert (len(pool), len(given), pool.features().features_N_D.shape[1]) == (40, 20, 2)
 
     class Wrong(Mine):
         def geometry(self, inputs: Any) -> Any:

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ class Geometry(Belief):
 
     if TYPE_CHECKING:  # what the constructor takes; the fields hold tensors
 
-        def __init__(self, places_N_D: ArrayLike, unsure_N: ArrayLike = 1.0, **named: Any) -> None: ...
+        def __init__(self, places_N_D: ArrayLike, unsure_N: ArrayLike = 1.0, **named: object) -> None: ...
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Places):
@@ -76,7 +76,7 @@ class Geometry(Belief):
 
     @classmethod
     def of_leaves(
-        cls, leaves_N_T: ArrayLike, unsure_N: ArrayLike = 1.0, n_leaves: Sequence[int] = (), **named: Any
+        cls, leaves_N_T: ArrayLike, unsure_N: ArrayLike = 1.0, n_leaves: Sequence[int] = (), **named: object
     ) -> Self:
         """The geometry of T trees, from the number of the leaf of each point in each tree.
 
@@ -114,7 +114,7 @@ class Geometry(Belief):
 
     def kernel(self) -> Callable[["Geometry"], Tensor]:
         """A function from other points to k of these with the points here: [others, N] in float64."""
-        if self.kind == "features":
+        if self.kind == "features" or not len(self):
             places_D_N = self.places_N_D.double().T
             return lambda others: others.places_N_D.double() @ places_D_N
         if len(self) > _COLUMNS:
