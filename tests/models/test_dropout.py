@@ -667,3 +667,15 @@ def test_an_accelerator_draws_the_same_functions():
     here = dropout_logits(net, inputs, 0, range(20), "cpu")
     there = dropout_logits(net.cuda(), inputs, 0, range(20), "cuda").cpu()
     torch.testing.assert_close(there, here, rtol=1e-2, atol=1e-2)
+
+
+def test_pools_of_other_lengths_have_draws_of_their_own_where_masks_have_places():
+    """Elementwise dropout of channels × length: other lengths have other masks; whole channels have the same."""
+    made = {"places": nn.Dropout(0.5), "channels": nn.Dropout1d(0.5)}
+    names = {}
+    for kind, dropout in made.items():
+        net = nn.Sequential(nn.Conv1d(2, 4, 1), dropout, nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(4, 2))
+        model = Dropout.around(net, draws=4, device="cpu")
+        names[kind] = [model.believe(np.ones((3, 2, length), dtype=np.float32)).draws_id for length in (5, 5, 7)]
+    assert names["places"][0] == names["places"][1] != names["places"][2]
+    assert len(set(names["channels"])) == 1

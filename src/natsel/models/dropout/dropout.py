@@ -20,6 +20,7 @@ from natsel.data.contents import fingerprint_of
 from natsel.data.examples import Examples, InputForm, as_labelled
 from natsel.memory import memory_budget
 from natsel.models.dropout.mask_plan import MaskPlan, outputs_of, plan_of
+from natsel.models.dropout.masks import Masks
 from natsel.models.fingerprints import fingerprint
 from natsel.models.networks.architectures import Network, copied, fresh
 from natsel.models.networks.evaluation_mode import evaluating
@@ -192,9 +193,11 @@ class Dropout:
         some = inputs if part == slice(0, total) else inputs[part]
         classes = isinstance(self.outputs, Classes)
         then = partial(torch.log_softmax, dim=-1) if classes else None
+        masks = Masks(self._seed, memory_budget() // 8)
         outputs_n_K_C = outputs_of(
-            self._plan, module, some, self._seed, range(self.draws), self.device, then=then, progress=tell
+            self._plan, module, some, masks, range(self.draws), self.device, then=then, progress=tell
         )
+        name += f"-{fingerprint(masks.shapes)}" if masks.shapes else ""
         if classes:
             refuse_one_output(outputs_n_K_C)
             belief: Belief = CategoricalSamples._own(outputs_n_K_C, draws_id=name)

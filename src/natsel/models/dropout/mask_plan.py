@@ -129,22 +129,22 @@ def outputs_of(
     plan: MaskPlan,
     module: nn.Module,
     inputs: Any,
-    seed: int,
+    masks: Masks | int,
     draws: Sequence[int],
     device: torch.device,
     *,
     then: Callable[[Tensor], Tensor] | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """[N, K, C] in chunks that keep to the memory budget, each passed through `then`."""
+    """[N, K, C] in chunks that keep to the memory budget, each passed through `then`; `masks`, or their seed."""
     at_once = plan.draws_at_once(len(draws))
-    masks = Masks(seed, memory_budget() // 8)
+    drawn = Masks(masks, memory_budget() // 8) if isinstance(masks, int) else masks
     pieces = [draws[start : start + at_once] for start in range(0, len(draws), at_once)]
     read = reader_of(module, inputs, device)
 
     def work(part: slice) -> Tensor:
         inputs_n = read(part)
-        outputs_n_K_C = torch.cat([_forward(module, inputs_n, masks, piece, len(draws))[0] for piece in pieces], 1)
+        outputs_n_K_C = torch.cat([_forward(module, inputs_n, drawn, piece, len(draws))[0] for piece in pieces], 1)
         return outputs_n_K_C if then is None else then(outputs_n_K_C)
 
     return _over_points(work, len(inputs), plan.point_bytes + at_once * plan.draw_bytes, device, progress)

@@ -42,12 +42,15 @@ class Masks:
     def __init__(self, seed: int, room: int) -> None:
         self.seed, self.room = seed, room
         self._kept: dict[Any, Tensor] = {}
+        self.shapes: set[tuple[int, ...]] = set()
+        """Those of masks with several axes, such as channels × length: points of another length have other masks."""
 
     def __call__(
         self, layer: int, draws: Sequence[int], p: float, scale: float, shape: Sequence[int], like: Tensor
     ) -> Tensor:
         """[K, …]: `scale` where a feature stays and 0 where it is dropped, in the type and on the device of `like`."""
         key = (layer, tuple(draws), p, scale, tuple(shape), like.dtype, like.device)
+        self.shapes |= {tuple(shape)} if sum(size > 1 for size in shape) > 1 else set()
         mask_K_F = self._kept.get(key)
         if mask_K_F is None:
             keep_K_F = torch.stack([self._uniform(layer, draw, shape) >= p for draw in draws])
