@@ -35,14 +35,7 @@ class Order:
         """The rows of some positions in this order."""
         if self.ids is None or len(positions_n) < 2:
             return positions_n.argsort()
-        ids_n = self.ids[positions_n.cpu().numpy()]
-        if ids_n.dtype.kind != "i":
-            ids_n = np.array([_number(key) for key in keys_of(ids_n)], dtype=np.int64)
-        key_n = ids_n.view(np.uint64) * np.uint64(_STEP)  # products of arrays of these wrap around
-        key_n += np.uint64(derive(self.seed % (1 << 63), "ties"))
-        for shift, factor in _MIX:
-            key_n ^= key_n >> np.uint64(shift)
-            key_n *= np.uint64(factor)
+        key_n = mixed(self.ids[positions_n.cpu().numpy()], derive(self.seed % (1 << 63), "ties"))
         return torch.from_numpy(key_n.argsort(kind="stable")).to(positions_n.device)
 
     @property
@@ -68,6 +61,22 @@ def order_of(state: object) -> Order:
     1
     """
     return getattr(state, "order", None) or Order()
+
+
+def mixed(ids_n: IdArray, start: int) -> IdArray:
+    """64 bits for each id, as if drawn at random: the key of the formula above, for a start.
+
+    >>> mixed(np.array([4, 7]), 1).tolist()[1:] == mixed(np.array([7]), 1).tolist() != mixed(np.array([7]), 2).tolist()
+    True
+    """
+    if ids_n.dtype.kind != "i":
+        ids_n = np.array([_number(key) for key in keys_of(ids_n)], dtype=np.int64)
+    key_n: IdArray = ids_n.view(np.uint64) * np.uint64(_STEP)  # products of arrays of these wrap around
+    key_n += np.uint64(start)
+    for shift, factor in _MIX:
+        key_n ^= key_n >> np.uint64(shift)
+        key_n *= np.uint64(factor)
+    return key_n
 
 
 def _number(key: int | str) -> int:

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from natsel.beliefs import Geometry, Targets
 from natsel.capabilities import Capability
-from natsel.ids import IdArray, keys_of
 from natsel.memory import chunked, require
 from natsel.objectives.objective import Argument
 from natsel.objectives.reach import OverUnsure, Reach, UncertaintyHerding
@@ -27,6 +26,7 @@ from natsel.objectives.reading import Context, PairFacts, serves
 from natsel.objectives.readings.batch_state import TakingState
 from natsel.rounding import TIE
 from natsel.seeds import derive
+from natsel.ties import mixed
 
 _TAKES = Argument.TARGETS | Argument.GIVEN
 
@@ -169,19 +169,8 @@ def _standing_for(targets: Geometry, weight_M: Tensor, ground: int | None, seed:
     """Targets that count for anything, or few that stand for them, and the weight of each."""
     (counted_m,) = weight_M.nonzero(as_tuple=True)
     if ground is not None and len(counted_m) > 2 * ground:
-        drawn_m = torch.from_numpy(_uniform(targets.ids[counted_m.cpu().numpy()], seed)).to(weight_M)
-        best = (weight_M[counted_m] / drawn_m).topk(ground + 1)
+        drawn_m = (mixed(targets.ids[counted_m.cpu().numpy()], seed) >> np.uint64(11)) + 0.5  # of 53 bits
+        best = (weight_M[counted_m] / torch.from_numpy(drawn_m * 2.0**-53).to(weight_M)).topk(ground + 1)
         counted_m = counted_m[best.indices[:ground]].sort().values
         weight_M = weight_M.clamp_min(float(best.values[ground]))
     return (targets, weight_M) if len(counted_m) == len(targets) else (targets[counted_m], weight_M[counted_m])
-
-
-def _uniform(ids: IdArray, seed: int) -> IdArray:
-    """A number above 0 and below 1 for each id, the same wherever the id stands (splitmix64 of seed and id)."""
-    if ids.dtype.kind != "i":
-        ids = np.array([derive(0, key) for key in keys_of(ids)])
-    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    found: IdArray = ((mixed >> np.uint64(11)) + 0.5) * 2.0**-53
-    return found
